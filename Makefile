@@ -1,0 +1,29 @@
+# Two commands set everything up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := torch,dev
+
+.PHONY: demo test lint published bench clean
+.DEFAULT_GOAL := demo
+
+demo: .venv/installed
+	$(BIN)/python -m fedrec.cli.demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not published"
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+published: .venv/installed
+	$(BIN)/python -m pytest -m published
+
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,127 @@
+"""Interactions: who met what, when. Immutable, compact, one run of items per user in time order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.errors import DataError
+
+Ids = NDArray[np.int64] | NDArray[np.object_]
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """A data set as arrays: user ``u`` met ``items[indptr[u]:indptr[u + 1]]``, oldest first.
+
+    Rows of equal time keep the order of the file. ``times`` is None where the source has none.
+    """
+
+    name: str
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    times: NDArray[np.int64] | None
+    user_ids: Ids
+    item_ids: Ids
+    titles: tuple[str, ...] | None = None
+    genres: tuple[tuple[str, ...], ...] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for array in (self.indptr, self.items, self.times, self.user_ids, self.item_ids):
+            if array is not None:
+                array.setflags(write=False)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"Interactions({self.name!r}: {len(self):,} rows, {self.n_users:,} users, {self.n_items:,} items)"
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Rows per user."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def user_keys(self) -> NDArray[np.uint64]:
+        """A number per user made from its original id alone: what a user's random streams hang on."""
+        if self.user_ids.dtype != object:
+            return self.user_ids.astype(np.int64).view(np.uint64)
+        digests = (hashlib.blake2b(str(u).encode(), digest_size=8).digest() for u in self.user_ids)
+        return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+    def items_of(self, user: int) -> NDArray[np.int32]:
+        """The items of one user (by index), oldest first."""
+        return self.items[self.indptr[user] : self.indptr[user + 1]]
+
+    def title(self, item: int) -> str:
+        """A name for an item: its title where known, else its original id."""
+        return self.titles[item] if self.titles is not None else str(self.item_ids[item])
+
+    def at_least(self, minimum: int) -> Interactions:
+        """Only users with at least ``minimum`` rows, and only the items those users met."""
+        keep = self.counts >= minimum
+        if not keep.any():
+            raise DataError(
+                f"no user of {self.name} has {minimum} interactions (the most is "
+                f"{int(self.counts.max(initial=0))}): ask for a smaller minimum"
+            )
+        rows = np.repeat(keep, self.counts)
+        items = self.items[rows]
+        seen = np.zeros(self.n_items, dtype=bool)
+        seen[items] = True
+        renumber = (np.cumsum(seen) - 1).astype(np.int32)
+        chosen = np.flatnonzero(seen)
+        return replace(
+            self,
+            indptr=np.concatenate([[0], np.cumsum(self.counts[keep])]).astype(np.int64),
+            items=renumber[items],
+            times=None if self.times is None else self.times[rows],
+            user_ids=self.user_ids[keep],
+            item_ids=self.item_ids[chosen],
+            titles=None if self.titles is None else tuple(self.titles[i] for i in chosen),
+            genres=None if self.genres is None else tuple(self.genres[i] for i in chosen),
+        )
+
+
+def from_codes(
+    name: str,
+    users: NDArray[np.int32],
+    items: NDArray[np.int32],
+    times: NDArray[np.int64] | None,
+    user_ids: Ids,
+    item_ids: Ids,
+    titles: Sequence[str] | None = None,
+    genres: Sequence[Sequence[str]] | None = None,
+    notes: Sequence[str] = (),
+) -> Interactions:
+    """Build from parallel columns of codes in file order: grouped by user, sorted by time, stably."""
+    if len(users) == 0:
+        raise DataError(f"{name} holds no interactions: give a file with at least one row")
+    order = np.argsort(users, kind="stable") if times is None else np.lexsort((times, users))
+    counts = np.bincount(users, minlength=len(user_ids))
+    return Interactions(
+        name=name,
+        indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        items=items[order].astype(np.int32, copy=False),
+        times=None if times is None else times[order],
+        user_ids=user_ids,
+        item_ids=item_ids,
+        titles=None if titles is None else tuple(titles),
+        genres=None if genres is None else tuple(tuple(g) for g in genres),
+        notes=tuple(notes),
+    )
