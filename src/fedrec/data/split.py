@@ -1,0 +1,223 @@
+"""Leave-one-out: each user's newest interaction is the test item, the one before it validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.errors import DataError
+from fedrec.core.rng import client_key, shuffle, stream
+from fedrec.data.interactions import Interactions
+from fedrec.data.negatives import CANDIDATES, draw_distinct
+from fedrec.evaluate.protocol import STRICT, Protocol, protocol
+
+TIES = "time-ties"
+
+
+class Ragged(NamedTuple):
+    """One run of items per user: ``items[indptr[u]:indptr[u + 1]]``."""
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+
+    def of(self, user: int) -> NDArray[np.int32]:
+        return self.items[self.indptr[user] : self.indptr[user + 1]]
+
+
+class Candidates(NamedTuple):
+    """The items a held-out one is ranked against, a row per user, padded with -1."""
+
+    valid: NDArray[np.int32]
+    test: NDArray[np.int32]
+    short: int  # users with fewer than the protocol asks for
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The users that could be split, what they train on and what is held out. Items keep the data's codes."""
+
+    data: Interactions
+    protocol: Protocol
+    seed: int
+    users: NDArray[np.int64]  # index into the data's users
+    train: Ragged  # oldest first
+    valid: NDArray[np.int32]
+    test: NDArray[np.int32]
+    dropped: int  # users with too few interactions
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return self.data.n_items
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """What each user's random streams hang on."""
+        return self.data.user_keys[self.users]
+
+    @cached_property
+    def trained(self) -> Ragged:
+        """Each user's training items, sorted and distinct."""
+        return _sorted_distinct(self.train.indptr, self.train.items)
+
+    @cached_property
+    def met(self) -> Ragged:
+        """Each user's items, held-out ones included, sorted and distinct."""
+        indptr = self.train.indptr + 2 * np.arange(self.n_users + 1)
+        items = np.empty(int(indptr[-1]), np.int32)
+        items[indptr[1:] - 1] = self.test
+        items[indptr[1:] - 2] = self.valid
+        inner = np.ones(len(items), dtype=bool)
+        inner[indptr[1:] - 1] = inner[indptr[1:] - 2] = False
+        items[inner] = self.train.items
+        return _sorted_distinct(indptr, items)
+
+    @property
+    def forbidden(self) -> Ragged:
+        """The items that may not be drawn as training negatives, under this protocol."""
+        return self.met if self.protocol.leaks else self.trained
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """Never-interacted items, drawn once; those for validation and those for test do not overlap."""
+        wanted = self.protocol.candidates
+        pairs = np.full((self.n_users, 2, wanted), -1, dtype=np.int32)
+        key = np.uint64(stream(self.seed, CANDIDATES))
+        met = self.met
+        short = _fill_candidates(key, self.keys, met.indptr, met.items, self.n_items, pairs)
+        pairs.setflags(write=False)
+        return Candidates(pairs[:, 0], pairs[:, 1], int(short))
+
+
+def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0) -> Split:
+    """Split by leave-one-out. What a user gets depends on (seed, user) only, not on the other users."""
+    how = protocol(how)
+    # Without time stamps every order is a guess: a seeded shuffle, whatever the protocol says of ties.
+    shuffled = how.time_ties == "shuffle" or data.times is None
+    times = np.zeros(len(data), np.int64) if data.times is None else data.times
+    items = np.empty_like(data.items)
+    counts = _arrange(
+        data.indptr,
+        data.items,
+        times,
+        data.user_keys,
+        np.uint64(stream(seed, TIES)),
+        shuffled,
+        how.deduplicate,
+        data.n_items,
+        items,
+    )
+    users = np.flatnonzero(counts >= how.min_interactions)
+    if len(users) == 0:
+        raise DataError(
+            f"no user of {data.name} has the {how.min_interactions} interactions that protocol '{how.name}' "
+            f"needs (the most is {int(counts.max(initial=0))}): use data with longer histories"
+        )
+    newest = data.indptr[users + 1] - 1  # _arrange leaves each user's rows at the end of its run
+    train_counts = counts[users] - 2
+    indptr = np.concatenate([[0], np.cumsum(train_counts)]).astype(np.int64)
+    starts = newest + 1 - counts[users]
+    rows = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], train_counts)
+    return Split(
+        data=data,
+        protocol=how,
+        seed=seed,
+        users=users,
+        train=Ragged(indptr, items[rows]),
+        valid=items[newest - 1],
+        test=items[newest],
+        dropped=data.n_users - len(users),
+    )
+
+
+@nb.njit(cache=True, nogil=True)
+def _arrange(
+    indptr: Any,
+    items: Any,
+    times: Any,
+    keys: Any,
+    tie_stream: Any,
+    shuffled: bool,
+    distinct: bool,
+    n_items: int,
+    out: Any,
+) -> Any:
+    """Order each user's rows with ties resolved, optionally keep the newest row of each item.
+
+    A user's kept rows stand at the end of its run in ``out``, newest last; returns how many there are.
+    """
+    counts = np.empty(len(indptr) - 1, np.int64)
+    mark = np.full(n_items, -1, np.int64)
+    for u in range(len(indptr) - 1):
+        start, end = indptr[u], indptr[u + 1]
+        rows = items[start:end].copy()
+        a = 0
+        while a < len(rows):
+            b = a + 1
+            while b < len(rows) and times[start + b] == times[start + a]:
+                b += 1
+            if b - a > 1:
+                if shuffled:
+                    shuffle(client_key(client_key(tie_stream, keys[u]), np.uint64(a)), rows[a:b])
+                else:  # the row that comes first in the file counts as newest
+                    rows[a:b] = rows[a:b][::-1].copy()
+            a = b
+        at = end
+        for i in range(len(rows) - 1, -1, -1):
+            if distinct:
+                if mark[rows[i]] == u:
+                    continue
+                mark[rows[i]] = u
+            at -= 1
+            out[at] = rows[i]
+        counts[u] = end - at
+    return counts
+
+
+@nb.njit(cache=True, nogil=True)
+def _sort_runs(indptr: Any, items: Any, counts: Any) -> None:
+    for u in range(len(indptr) - 1):
+        run = items[indptr[u] : indptr[u + 1]]
+        run.sort()
+        kept = 0
+        for i in range(len(run)):
+            if i == 0 or run[i] != run[kept - 1]:
+                run[kept] = run[i]
+                kept += 1
+        counts[u] = kept
+
+
+def _sorted_distinct(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> Ragged:
+    items = items.copy()
+    counts = np.empty(len(indptr) - 1, np.int64)
+    _sort_runs(indptr, items, counts)
+    packed = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    rows = np.arange(packed[-1]) + np.repeat(indptr[:-1] - packed[:-1], counts)
+    return Ragged(packed, items[rows])
+
+
+@nb.njit(cache=True, nogil=True)
+def _fill_candidates(key: Any, keys: Any, indptr: Any, met: Any, n_items: int, pairs: Any) -> int:
+    """Draw for validation and test at once; where too few exist, both get the same number."""
+    wanted = pairs.shape[2]
+    mark = np.full(n_items, -1, np.int64)
+    drawn = np.empty(2 * wanted, np.int32)
+    short = 0
+    for u in range(len(keys)):
+        count = draw_distinct(
+            client_key(key, keys[u]), met[indptr[u] : indptr[u + 1]], n_items, mark, u, drawn
+        )
+        if count < 2 * wanted:
+            short += 1
+        half = count // 2
+        pairs[u, 0, :half] = drawn[:half]
+        pairs[u, 1, : count - half] = drawn[half:count]
+    return short

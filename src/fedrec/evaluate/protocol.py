@@ -1,0 +1,74 @@
+"""A protocol: how data are split, negatives drawn, candidates chosen and the reported round selected.
+
+Two are named. ``strict`` is the default and the honest one: a device knows only what it trained on.
+``paper`` reproduces publications, leak included: their training negatives avoid the held-out items,
+so "was never a negative" gives the test item away (see docs/protocols.md).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fedrec.core.errors import FedrecError, nearest
+
+
+class Protocol(BaseModel):
+    """Every choice that decides what a number means; printed with every result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "strict"
+    deduplicate: bool = Field(True, description="keep one row per (user, item), the newest")
+    min_interactions: int = Field(
+        3, ge=3, description="users with fewer rows (after de-duplication) are dropped"
+    )
+    time_ties: Literal["shuffle", "first-in-file"] = Field(
+        "shuffle", description="which of a user's rows of equal time counts as newest"
+    )
+    negatives_from: Literal["untrained", "never-interacted"] = Field(
+        "untrained",
+        description="training negatives: all items but those trained on, or (leaks) held out as well",
+    )
+    negatives_per_positive: int = Field(4, ge=1, description="drawn anew each round")
+    candidates: int = Field(
+        99, ge=1, description="never-interacted items that the held-out one is ranked against"
+    )
+    select_on: Literal["ndcg@10", "hr@10"] = Field(
+        "ndcg@10", description="validation metric that selects the round"
+    )
+    select_tie: Literal["first", "last"] = Field(
+        "first", description="which of equally good rounds is selected"
+    )
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the held-out items are kept out of the training negatives."""
+        return self.negatives_from == "never-interacted"
+
+    def better(self, value: float, best: float) -> bool:
+        """Whether a round with this validation figure replaces the best so far."""
+        return value >= best if self.select_tie == "last" else value > best
+
+
+STRICT = Protocol()
+PAPER = Protocol(
+    name="paper",
+    deduplicate=False,
+    min_interactions=5,
+    time_ties="first-in-file",
+    negatives_from="never-interacted",
+    select_on="hr@10",
+    select_tie="last",
+)
+PROTOCOLS = {p.name: p for p in (STRICT, PAPER)}
+
+
+def protocol(name: str | Protocol) -> Protocol:
+    """A protocol by name; a Protocol passes through."""
+    if isinstance(name, Protocol):
+        return name
+    if name not in PROTOCOLS:
+        raise FedrecError(f"unknown protocol '{name}': {nearest(name, PROTOCOLS)}")
+    return PROTOCOLS[name]
