@@ -49,7 +49,9 @@ class Interactions:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"Interactions({self.name!r}: {len(self):,} rows, {self.n_users:,} users, {self.n_items:,} items)"
+        return (
+            f"Interactions({self.name!r}: {len(self):,} rows, {self.n_users:,} users, {self.n_items:,} items)"
+        )
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
