@@ -1,0 +1,104 @@
+"""`demo`: a made film club with the shape of MovieLens-100K and a known best ranking.
+
+A film has an appeal and a mix of genres. A user has a few genres they like, with shares that move from
+those of their first day to those of their last. At every visit the user draws films not seen yet, each
+with a chance proportional to
+
+    appeal of the film × (indifference + taste of the user now · genres of the film) ** sharpness
+
+so this weight, at the user's last visit, is the best possible score: the next film is drawn from it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.rng import generator
+from fedrec.data.interactions import Interactions
+from fedrec.data.worlds.activity import long_tailed_counts
+from fedrec.data.worlds.titles import GENRES, invent_titles
+from fedrec.data.worlds.world import World
+
+USERS, ITEMS, ROWS = 950, 1_700, 100_000
+FEWEST, MOST = 20, 700  # films of one user
+VISITS = 6  # in which a user meets all their films; taste stands still within one
+APPEAL = 1.25  # spread of the films' appeal
+INDIFFERENCE, SHARPNESS = 0.05, 1.5
+
+DAY = 86_400
+OPENING = 946_684_800  # the club's first day, in seconds
+
+
+def demo(seed: int = 0) -> Interactions:
+    """950 users, 1,700 films, 100,000 rows. The same seed gives the same world on every machine."""
+    return demo_world(seed).data
+
+
+def demo_world(seed: int = 0) -> World:
+    """`demo` together with its best ranking."""
+    rng = generator(seed, "demo world")
+    appeal = np.exp(APPEAL * rng.standard_normal(ITEMS))
+    genres = _mixes(rng, ITEMS, favourites=2)
+    first, last = _mixes(rng, USERS, favourites=3), _mixes(rng, USERS, favourites=3)
+    counts = long_tailed_counts(rng, USERS, ROWS, FEWEST, MOST, spread=1.2)
+
+    def weight(taste: NDArray[np.float64]) -> NDArray[np.float64]:
+        match = np.einsum("uk,ik->ui", taste, genres)  # not BLAS: its last bits depend on the machine
+        return appeal * (INDIFFERENCE + match) ** SHARPNESS
+
+    steps = np.linspace(0.0, 1.0, VISITS)[:, None]
+    items = [
+        _films_of(rng, weight((1 - steps) * first[u] + steps * last[u]), int(counts[u])) for u in range(USERS)
+    ]
+    data = Interactions(
+        name="demo" if seed == 0 else f"demo (seed {seed})",
+        indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        items=np.concatenate(items).astype(np.int32),
+        times=np.concatenate([_times(rng, int(n)) for n in counts]),
+        user_ids=np.arange(1, USERS + 1),
+        item_ids=np.arange(1, ITEMS + 1),
+        titles=invent_titles(rng, genres.argmax(axis=1)),
+        genres=_genre_names(genres),
+        notes=("made data: invented users, films and dates",),
+    )
+    return World(data, best=lambda users: weight(last[users]))
+
+
+def _mixes(rng: np.random.Generator, n: int, favourites: int) -> NDArray[np.float64]:
+    """Shares over the genres, nearly all of it on a few favourites."""
+    k = len(GENRES)
+    popular = 1.0 / (3.0 + np.arange(k))  # some genres have more friends, and more films, than others
+    order = np.argsort(rng.standard_exponential((n, k)) / popular, axis=1)[:, :favourites]
+    shares = np.zeros((n, k))
+    np.put_along_axis(shares, order, 0.2 + rng.random((n, favourites)), axis=1)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _films_of(rng: np.random.Generator, weights: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    """Draw ``n`` films one after the other, without repeats, over visits with the given weights.
+
+    A race: a film arrives after an exponential time, the sooner the greater its weight; the order of
+    arrival is that of successive draws. Only comparisons of random numbers decide, so that the last
+    bits of floating point, which differ between machines, do not.
+    """
+    arrival = rng.standard_exponential(weights.shape) / weights
+    taken: list[NDArray[np.int64]] = []
+    for visit, stop in zip(arrival, np.arange(1, VISITS + 1) * n // VISITS, strict=True):
+        for seen in taken:
+            visit[seen] = np.inf
+        taken.append(np.argsort(visit, kind="stable")[: stop - sum(map(len, taken))])
+    return np.concatenate(taken)
+
+
+def _times(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """When a user's rows were made: minutes apart within a visit, weeks between visits, some in one second."""
+    gaps = (rng.standard_exponential(n) * 90).astype(np.int64)
+    new_visit = (np.arange(1, VISITS) * n) // VISITS
+    gaps[new_visit] += (DAY * (1 + 40 * rng.random(VISITS - 1))).astype(np.int64)
+    return OPENING + int(rng.random() * 365 * DAY) + np.cumsum(gaps)
+
+
+def _genre_names(shares: NDArray[np.float64]) -> tuple[tuple[str, ...], ...]:
+    names = tuple(GENRES)
+    return tuple(tuple(names[k] for k in np.argsort(-row)[: np.count_nonzero(row)]) for row in shares)

@@ -1,0 +1,51 @@
+"""Invented film titles: every one holds a made-up name, so that none is a real film."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Genres, and the things their titles speak of.
+GENRES: dict[str, tuple[str, ...]] = {
+    "Adventure": ("Compass", "Map", "Expedition", "Summit", "Caravan", "Treasure"),
+    "Animation": ("Teapot", "Snail", "Kite", "Paintbox", "Hedgehog", "Umbrella"),
+    "Comedy": ("Wedding", "Landlord", "Moustache", "Holiday", "Nephew", "Trombone"),
+    "Costume": ("Duchess", "Ballroom", "Governess", "Heir", "Portrait", "Fan"),
+    "Crime": ("Ledger", "Alibi", "Informer", "Cellar", "Verdict", "Accomplice"),
+    "Documentary": ("Glacier", "Archive", "Orchard", "Beekeepers", "Railway", "Estuary"),
+    "Drama": ("Inheritance", "Kitchen", "Winter", "Letter", "Silence", "Daughters"),
+    "Family": ("Puppy", "Treehouse", "Grandfather", "Bicycle", "Snowman", "Pony"),
+    "Fantasy": ("Dragon", "Crown", "Spell", "Tower", "Prophecy", "Unicorn"),
+    "Ghost story": ("Attic", "Whisper", "Seance", "Lantern", "Staircase", "Mirror"),
+    "Heist": ("Vault", "Diamond", "Tunnel", "Getaway", "Forgery", "Safe"),
+    "Musical": ("Chorus", "Waltz", "Cabaret", "Overture", "Tambourine", "Encore"),
+    "Mystery": ("Key", "Stranger", "Manor", "Cipher", "Footprint", "Clock"),
+    "Romance": ("Bookshop", "Promise", "Balcony", "Serenade", "Postcard", "Roses"),
+    "Sea story": ("Harbour", "Captain", "Tide", "Lighthouse", "Mutiny", "Schooner"),
+    "Space": ("Orbit", "Starship", "Colony", "Comet", "Signal", "Moonbase"),
+    "Spy": ("Embassy", "Courier", "Dossier", "Defector", "Frequency", "Border"),
+    "Western": ("Saddle", "Sheriff", "Canyon", "Stagecoach", "Ranch", "Prairie"),
+}
+
+_FORMS = ("The {thing} of {name}", "{name} {thing}", "A {thing} for {name}", "The Last {thing} in {name}")
+_FORMS += ("{name} and the {thing}", "Return to {name} {thing}", "The {name} {thing}", "One {thing}, {name}")
+_STARTS = ("Am", "Bel", "Cor", "Dro", "El", "Fen", "Gal", "Hes", "Ist", "Jor", "Kel", "Lum", "Mir", "Nor")
+_STARTS += ("Os", "Pel", "Quen", "Ras", "Syl", "Tam", "Ul", "Vel", "Wim", "Yar", "Zan")
+_MIDDLES = ("a", "e", "i", "o", "u", "ari", "eno", "ivo", "ola", "umi")
+_ENDS = ("bra", "dane", "dril", "lith", "mora", "nelle", "quist", "rova", "sk", "thorne", "vane", "wick")
+
+
+def invent_titles(rng: np.random.Generator, genres: NDArray[np.int64]) -> tuple[str, ...]:
+    """A title for every item, given its main genre (a position in ``GENRES``); no two are the same."""
+    things = tuple(GENRES.values())
+    titles: dict[str, None] = {}  # keeps the order
+    for genre in genres:
+        before = len(titles)
+        while len(titles) == before:
+            name = _pick(rng, _STARTS) + _pick(rng, _MIDDLES) + _pick(rng, _ENDS)
+            titles[_pick(rng, _FORMS).format(thing=_pick(rng, things[genre]), name=name)] = None
+    return tuple(titles)
+
+
+def _pick(rng: np.random.Generator, words: tuple[str, ...]) -> str:
+    return words[int(rng.random() * len(words))]
