@@ -1,10 +1,10 @@
 """`demo`: a made film club with the shape of MovieLens-100K and a known best ranking.
 
-A film has an appeal and a mix of genres. A user has a few genres they like, with shares that move from
-those of their first day to those of their last. At every visit the user draws films not seen yet, each
-with a chance proportional to
+A film has a fame and a mix of genres. A user likes a few genres, and by the last visit others than at
+first; they begin with the famous films and care less for fame as they go. At every visit the user draws
+films not seen yet, each with a chance proportional to
 
-    appeal of the film × (indifference + taste of the user now · genres of the film) ** sharpness
+    fame of the film ** (1 - fade) × (indifference + taste of the user now · genres of the film) ** sharpness
 
 so this weight, at the user's last visit, is the best possible score: the next film is drawn from it.
 """
@@ -18,13 +18,15 @@ from fedrec.core.rng import generator
 from fedrec.data.interactions import Interactions
 from fedrec.data.worlds.activity import long_tailed_counts
 from fedrec.data.worlds.titles import GENRES, invent_titles
-from fedrec.data.worlds.world import World
+from fedrec.data.worlds.world import Best, World
 
 USERS, ITEMS, ROWS = 950, 1_700, 100_000
 FEWEST, MOST = 20, 700  # films of one user
 VISITS = 6  # in which a user meets all their films; taste stands still within one
-APPEAL = 1.25  # spread of the films' appeal
-INDIFFERENCE, SHARPNESS = 0.05, 1.5
+FAME = 2.3  # spread of the films' fame (of its logarithm)
+FADE = 0.33  # how much of it has stopped to count by the last visit
+DRIFT = 0.7  # the part of a taste that is new by the last visit
+INDIFFERENCE, SHARPNESS = 0.06, 4.0
 
 DAY = 86_400
 OPENING = 946_684_800  # the club's first day, in seconds
@@ -38,19 +40,21 @@ def demo(seed: int = 0) -> Interactions:
 def demo_world(seed: int = 0) -> World:
     """`demo` together with its best ranking."""
     rng = generator(seed, "demo world")
-    appeal = np.exp(APPEAL * rng.standard_normal(ITEMS))
+    fame = np.exp(FAME * rng.standard_normal(ITEMS))
     genres = _mixes(rng, ITEMS, favourites=2)
-    first, last = _mixes(rng, USERS, favourites=3), _mixes(rng, USERS, favourites=3)
+    first = _mixes(rng, USERS, favourites=3)
+    last = (1 - DRIFT) * first + DRIFT * _mixes(rng, USERS, favourites=3)
     counts = long_tailed_counts(rng, USERS, ROWS, FEWEST, MOST, spread=1.2)
 
-    def weight(taste: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weight(taste: NDArray[np.float64], age: NDArray[np.float64]) -> NDArray[np.float64]:
         match = np.einsum("uk,ik->ui", taste, genres)  # not BLAS: its last bits depend on the machine
-        return appeal * (INDIFFERENCE + match) ** SHARPNESS
+        return fame ** (1 - FADE * age) * (INDIFFERENCE + match) ** SHARPNESS
 
-    steps = np.linspace(0.0, 1.0, VISITS)[:, None]
-    items = [
-        _films_of(rng, weight((1 - steps) * first[u] + steps * last[u]), int(counts[u])) for u in range(USERS)
-    ]
+    age = np.linspace(0.0, 1.0, VISITS)[:, None]
+    items = []
+    for u in range(USERS):
+        weights = weight((1 - age) * first[u] + age * last[u], age)
+        items.append(_films_of(rng, weights, int(counts[u])))
     data = Interactions(
         name="demo" if seed == 0 else f"demo (seed {seed})",
         indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -62,11 +66,11 @@ def demo_world(seed: int = 0) -> World:
         genres=_genre_names(genres),
         notes=("made data: invented users, films and dates",),
     )
-    return World(data, best=lambda users: weight(last[users]))
+    return World(data, Best(lambda users: weight(last[users], age[-1])))
 
 
 def _mixes(rng: np.random.Generator, n: int, favourites: int) -> NDArray[np.float64]:
-    """Shares over the genres, nearly all of it on a few favourites."""
+    """Shares over the genres, all on a few favourites."""
     k = len(GENRES)
     popular = 1.0 / (3.0 + np.arange(k))  # some genres have more friends, and more films, than others
     order = np.argsort(rng.standard_exponential((n, k)) / popular, axis=1)[:, :favourites]

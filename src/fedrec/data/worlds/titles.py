@@ -5,33 +5,43 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-#: Genres, and the things their titles speak of.
+#: Genres, from the most to the least common, and the things their titles speak of.
 GENRES: dict[str, tuple[str, ...]] = {
-    "Adventure": ("Compass", "Map", "Expedition", "Summit", "Caravan", "Treasure"),
-    "Animation": ("Teapot", "Snail", "Kite", "Paintbox", "Hedgehog", "Umbrella"),
+    "Drama": ("Inheritance", "Kitchen", "Winter", "Letter", "Silence", "Daughter"),
     "Comedy": ("Wedding", "Landlord", "Moustache", "Holiday", "Nephew", "Trombone"),
-    "Costume": ("Duchess", "Ballroom", "Governess", "Heir", "Portrait", "Fan"),
+    "Adventure": ("Compass", "Map", "Expedition", "Summit", "Caravan", "Treasure"),
+    "Romance": ("Bookshop", "Promise", "Balcony", "Serenade", "Postcard", "Rose"),
     "Crime": ("Ledger", "Alibi", "Informer", "Cellar", "Verdict", "Accomplice"),
-    "Documentary": ("Glacier", "Archive", "Orchard", "Beekeepers", "Railway", "Estuary"),
-    "Drama": ("Inheritance", "Kitchen", "Winter", "Letter", "Silence", "Daughters"),
-    "Family": ("Puppy", "Treehouse", "Grandfather", "Bicycle", "Snowman", "Pony"),
-    "Fantasy": ("Dragon", "Crown", "Spell", "Tower", "Prophecy", "Unicorn"),
-    "Ghost story": ("Attic", "Whisper", "Seance", "Lantern", "Staircase", "Mirror"),
-    "Heist": ("Vault", "Diamond", "Tunnel", "Getaway", "Forgery", "Safe"),
-    "Musical": ("Chorus", "Waltz", "Cabaret", "Overture", "Tambourine", "Encore"),
-    "Mystery": ("Key", "Stranger", "Manor", "Cipher", "Footprint", "Clock"),
-    "Romance": ("Bookshop", "Promise", "Balcony", "Serenade", "Postcard", "Roses"),
-    "Sea story": ("Harbour", "Captain", "Tide", "Lighthouse", "Mutiny", "Schooner"),
     "Space": ("Orbit", "Starship", "Colony", "Comet", "Signal", "Moonbase"),
+    "Fantasy": ("Dragon", "Crown", "Spell", "Tower", "Prophecy", "Unicorn"),
+    "Mystery": ("Key", "Stranger", "Manor", "Cipher", "Footprint", "Clock"),
+    "Family": ("Puppy", "Treehouse", "Grandfather", "Bicycle", "Snowman", "Pony"),
+    "Animation": ("Teapot", "Snail", "Kite", "Paintbox", "Hedgehog", "Umbrella"),
     "Spy": ("Embassy", "Courier", "Dossier", "Defector", "Frequency", "Border"),
+    "Musical": ("Chorus", "Waltz", "Cabaret", "Overture", "Tambourine", "Encore"),
+    "Heist": ("Vault", "Diamond", "Tunnel", "Getaway", "Forgery", "Safe"),
+    "Ghost story": ("Attic", "Whisper", "Seance", "Lantern", "Staircase", "Mirror"),
     "Western": ("Saddle", "Sheriff", "Canyon", "Stagecoach", "Ranch", "Prairie"),
+    "Sea story": ("Harbour", "Captain", "Tide", "Lighthouse", "Mutiny", "Schooner"),
+    "Costume": ("Duchess", "Ballroom", "Governess", "Heir", "Portrait", "Carriage"),
+    "Documentary": ("Glacier", "Archive", "Orchard", "Beekeeper", "Railway", "Estuary"),
 }
 
-_FORMS = ("The {thing} of {name}", "{name} {thing}", "A {thing} for {name}", "The Last {thing} in {name}")
-_FORMS += ("{name} and the {thing}", "Return to {name} {thing}", "The {name} {thing}", "One {thing}, {name}")
+_FORMS = (
+    "The {thing} of {name}",
+    "The {name} {thing}",
+    "No {thing} for {name}",
+    "The Last {thing} in {name}",
+)
+_FORMS += (
+    "{name} and the {thing}",
+    "The {thing} from {name}",
+    "{name}, My {thing}",
+    "The Other {name} {thing}",
+)
 _STARTS = ("Am", "Bel", "Cor", "Dro", "El", "Fen", "Gal", "Hes", "Ist", "Jor", "Kel", "Lum", "Mir", "Nor")
 _STARTS += ("Os", "Pel", "Quen", "Ras", "Syl", "Tam", "Ul", "Vel", "Wim", "Yar", "Zan")
-_MIDDLES = ("a", "e", "i", "o", "u", "ari", "eno", "ivo", "ola", "umi")
+_MIDDLES = ("a", "e", "i", "o", "u", "ara", "eri", "ina")
 _ENDS = ("bra", "dane", "dril", "lith", "mora", "nelle", "quist", "rova", "sk", "thorne", "vane", "wick")
 
 

@@ -12,12 +12,26 @@ from fedrec.data.interactions import Interactions
 
 
 @dataclass(frozen=True, eq=False)
-class World:
-    """``best(users)`` gives a row of scores per user: how likely each item is to be the user's next.
+class Best:
+    """The scorer that knows: how likely an item is to be the user's next. No ranking is better, but by luck.
 
-    No ranking of the items a user has not met yet can be better, except by luck. Rows are made when
-    asked for, so ask for a chunk of users at a time.
+    Scores are made when asked for, a chunk of users at a time; users × items is never held.
     """
 
+    weights: Callable[[NDArray[np.int64]], NDArray[np.float64]]  # a row of all items per user
+
+    def some(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Scores of ``items``, a row of items per user (-1 is padding, its score means nothing)."""
+        return np.take_along_axis(self.all(users), items.astype(np.int64), axis=1)
+
+    def all(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Scores of every item, a row per user."""
+        return self.weights(users).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """``data`` as any loader would give it, and ``best``, a scorer that ranks as the data were made."""
+
     data: Interactions
-    best: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    best: Best
