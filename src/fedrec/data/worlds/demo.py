@@ -96,7 +96,7 @@ def _films_of(rng: np.random.Generator, weights: NDArray[np.float64], n: int) ->
 
 
 def _times(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
-    """When a user's rows were made: minutes apart within a visit, weeks between visits, some in one second."""
+    """When a user met their films: minutes apart within a visit, weeks between visits, a few at once."""
     gaps = (rng.standard_exponential(n) * 90).astype(np.int64)
     new_visit = (np.arange(1, VISITS) * n) // VISITS
     gaps[new_visit] += (DAY * (1 + 40 * rng.random(VISITS - 1))).astype(np.int64)

@@ -32,15 +32,15 @@ _FORMS = (
     "The {name} {thing}",
     "No {thing} for {name}",
     "The Last {thing} in {name}",
-)
-_FORMS += (
     "{name} and the {thing}",
     "The {thing} from {name}",
     "{name}, My {thing}",
     "The Other {name} {thing}",
 )
-_STARTS = ("Am", "Bel", "Cor", "Dro", "El", "Fen", "Gal", "Hes", "Ist", "Jor", "Kel", "Lum", "Mir", "Nor")
-_STARTS += ("Os", "Pel", "Quen", "Ras", "Syl", "Tam", "Ul", "Vel", "Wim", "Yar", "Zan")
+_STARTS = (
+    "Am", "Bel", "Cor", "Dro", "El", "Fen", "Gal", "Hes", "Ist", "Jor", "Kel", "Lum", "Mir",
+    "Nor", "Os", "Pel", "Quen", "Ras", "Syl", "Tam", "Ul", "Vel", "Wim", "Yar", "Zan",
+)  # fmt: skip
 _MIDDLES = ("a", "e", "i", "o", "u", "ara", "eri", "ina")
 _ENDS = ("bra", "dane", "dril", "lith", "mora", "nelle", "quist", "rova", "sk", "thorne", "vane", "wick")
 
