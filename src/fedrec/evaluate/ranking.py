@@ -1,0 +1,178 @@
+"""Where each user's held-out item comes among its candidates, and what a model would recommend.
+
+Users are taken in blocks, each block scored and counted at once: users × items is never held.
+Scorers are called from several threads at a time. Ties and non-finite scores rank against the
+held-out item (the positive), so a model gains nothing by scoring everything alike or by overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.blocks import run_blocks
+from fedrec.data.split import Ragged, Split
+from fedrec.evaluate.metrics import Ranks
+from fedrec.evaluate.scorer import Scorer
+
+Part = Literal["valid", "test"]
+
+
+def rank_sampled(scorer: Scorer, split: Split, which: Part, threads: int = 1) -> Ranks:
+    """Rank each user's held-out item against the candidates the protocol drew for it."""
+    positives = split.valid if which == "valid" else split.test
+    candidates = split.candidates.valid if which == "valid" else split.candidates.test
+
+    def work(users: NDArray[np.int64], ranks: Ranks) -> None:
+        items = np.column_stack([positives[users], candidates[users]])
+        _count_sampled(scorer.some(users, items), items, *ranks)
+
+    return _ranks(work, split, threads)
+
+
+def rank_full(scorer: Scorer, split: Split, which: Part, threads: int = 1) -> Ranks:
+    """Rank each user's held-out item against all items it has not trained on.
+
+    When testing, the validation item is left out as well. The held-out item itself always takes part,
+    even where repeated rows (protocol ``paper``) put it among the training items.
+    """
+    positives = split.valid if which == "valid" else split.test
+    # Nothing else is masked for validation: the positive, never masked, stands in for "no such item".
+    masked = split.valid if which == "test" else positives
+    trained = split.trained
+
+    def work(users: NDArray[np.int64], ranks: Ranks) -> None:
+        scores = scorer.all(users)
+        _count_full(scores, users, positives, masked, trained.indptr, trained.items, *ranks)
+
+    return _ranks(work, split, threads)
+
+
+def top_k(
+    scorer: Scorer,
+    known: Split | Ragged,
+    k: int,
+    users: Sequence[int] | NDArray[np.int64] | None = None,
+    include_seen: bool = False,
+    threads: int = 1,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k best items of each user, best first, and their scores; short rows end in -1 and -inf.
+
+    ``known`` says what a user has seen: a split's training items, or any runs of items per user. Of
+    equal scores the smaller item code comes first; an item without a finite score is not recommended.
+    """
+    seen = known.trained if isinstance(known, Split) else known
+    chosen = np.arange(len(seen.indptr) - 1) if users is None else np.asarray(users, dtype=np.int64)
+    items = np.full((len(chosen), k), -1, np.int32)
+    scores = np.full((len(chosen), k), -np.inf, np.float32)
+    if len(chosen) == 0:
+        return items, scores
+
+    def work(start: int, end: int) -> None:
+        block = chosen[start:end]
+        found = scorer.all(block)
+        _best(found, block, seen.indptr, seen.items, include_seen, items[start:end], scores[start:end])
+
+    n_items = known.n_items if isinstance(known, Split) else scorer.all(chosen[:1]).shape[1]
+    run_blocks(work, len(chosen), _block(n_items), threads)
+    return items, scores
+
+
+def _block(n_items: int) -> int:
+    """Users per block: scores of about a megabyte stay in cache."""
+    return min(512, max(16, 2**18 // n_items))
+
+
+def _ranks(work: Callable[[NDArray[np.int64], Ranks], None], split: Split, threads: int) -> Ranks:
+    ranks = Ranks(*(np.zeros(split.n_users, np.int32) for _ in range(3)))
+
+    def block(start: int, end: int) -> None:
+        work(np.arange(start, end), Ranks(*(values[start:end] for values in ranks)))
+
+    run_blocks(block, split.n_users, _block(split.n_items), threads)
+    return ranks
+
+
+@nb.njit(cache=True, nogil=True)
+def _count_sampled(scores: Any, items: Any, ahead: Any, ties: Any, among: Any) -> None:
+    """Column 0 is the positive, the rest its candidates, padded with -1."""
+    for row in range(len(scores)):
+        positive = scores[row, 0]
+        finite = np.isfinite(positive)
+        for c in range(1, scores.shape[1]):
+            if items[row, c] < 0:
+                continue
+            score = scores[row, c]
+            among[row] += 1
+            ahead[row] += not (finite and np.isfinite(score) and score < positive)
+            ties[row] += finite and score == positive
+
+
+@nb.njit(cache=True, nogil=True)
+def _count_full(
+    scores: Any,
+    users: Any,
+    positives: Any,
+    masked: Any,
+    indptr: Any,
+    trained: Any,
+    ahead: Any,
+    ties: Any,
+    among: Any,
+) -> None:
+    """Count over the whole catalogue without a branch, then take back the items that do not take part."""
+    n_items = scores.shape[1]
+    for row, u in enumerate(users):
+        own = trained[indptr[u] : indptr[u + 1]]
+        positive = scores[row, positives[u]]
+        finite = np.isfinite(positive)
+        low = np.float32(-np.inf)
+        behind = 0
+        equal = 0
+        for i in range(n_items):
+            score = scores[row, i]
+            behind += (score < positive) & (score > low)
+            equal += score == positive
+        count = n_items - 1
+        equal -= 1  # the positive itself
+        extra = masked[u]
+        at = np.searchsorted(own, extra)
+        if at < len(own) and own[at] == extra:  # already among the training items
+            extra = positives[u]
+        for j in range(len(own) + 1):
+            i = own[j] if j < len(own) else extra
+            if i == positives[u]:
+                continue
+            score = scores[row, i]
+            behind -= (score < positive) & (score > low)
+            equal -= score == positive
+            count -= 1
+        among[row] = count
+        ahead[row] = count - behind if finite else count
+        ties[row] = equal if finite else 0
+
+
+@nb.njit(cache=True, nogil=True)
+def _best(
+    scores: Any, users: Any, indptr: Any, seen: Any, include_seen: bool, items: Any, values: Any
+) -> None:
+    """Insertion into a short sorted list: almost every item fails the first comparison."""
+    k = items.shape[1]
+    mark = np.full(scores.shape[1], -1, np.int64)
+    for row, u in enumerate(users):
+        if not include_seen:
+            for i in seen[indptr[u] : indptr[u + 1]]:
+                mark[i] = row
+        for i in range(scores.shape[1]):
+            score = scores[row, i]
+            if k == 0 or mark[i] == row or not np.isfinite(score) or not score > values[row, k - 1]:
+                continue
+            at = k - 1
+            while at > 0 and score > values[row, at - 1]:
+                values[row, at], items[row, at] = values[row, at - 1], items[row, at - 1]
+                at -= 1
+            values[row, at], items[row, at] = score, i
