@@ -33,7 +33,7 @@ def scalable(users: int, items: int, interactions: int, seed: int = 0) -> Intera
     fewest = min(5, interactions // users)
     counts = long_tailed_counts(rng, users, interactions, fewest, items // 2, spread=1.0)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    shelves = min(max(items // 200, 2), 100)
+    shelves = int(np.clip(items // 200, min(12, items // 4), 100))
     edges = np.arange(shelves + 1) * items // shelves
     order = rng.permutation(items).astype(np.int32)
     chosen, times = _draw(np.uint64(stream(seed, "scalable world rows")), indptr, order, edges)

@@ -15,10 +15,10 @@ def two_tastes(users: int = 40, items: int = 40, seed: int = 0) -> Interactions:
 
     The newest of them is what leave-one-out withholds for the test, the second newest for validation.
     """
-    if users < 4 or items < 8:
+    if users < 6 or items < 16:
         raise DataError(
-            f"two tastes need at least 4 users and 8 items, not {users} and {items}: "
-            "each taste takes two users and four items for a withheld item to be known from someone else"
+            f"two tastes need at least 6 users and 16 items, not {users} and {items}: "
+            "with fewer, what is withheld cannot be learned from others of the same taste"
         )
     lists: list[np.ndarray] = [np.empty(0, dtype=np.int32)] * users
     for taste in (0, 1):
