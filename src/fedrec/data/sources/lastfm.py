@@ -41,8 +41,9 @@ def read_listens(place: Place, part: Part) -> Columns:
     import polars as pl
 
     columns = read_table(part, user="userID", item="artistID", time=NO_TIME)
-    first = pl.DataFrame({"item": columns.items}).select(pl.int_range(pl.len()).min().over("item"))
-    order = first.to_series().rank("dense").cast(pl.Int64) - 1
+    rows = pl.DataFrame({"item": columns.items}).with_row_index("row")
+    first = rows.select(pl.col("row").min().over("item")).to_series()
+    order = first.rank("dense").cast(pl.Int64) - 1
     return Columns(columns.users, columns.items, order, _artists(place))
 
 
@@ -69,7 +70,7 @@ def _artists(place: Place) -> dict[Hashable, str] | None:
 SOURCES = (
     Source(
         name="lastfm-2k",
-        title="Last.fm 2K, tags given to artists",
+        title="Last.fm 2K, tags",
         files=("ratings.dat", "user_taggedartists-timestamps.dat", "user_taggedartists.dat"),
         read=read_tags,
         home=HOME,
@@ -83,7 +84,7 @@ SOURCES = (
     ),
     Source(
         name="lastfm-listens",
-        title="Last.fm 2K, artists listened to",
+        title="Last.fm 2K, listens",
         files=("user_artists.dat",),
         read=read_listens,
         home=HOME,

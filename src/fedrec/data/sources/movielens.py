@@ -111,7 +111,5 @@ SOURCES = (
     _release("ml-25m", "MovieLens 25M", read_csv, CSV, Counts(25_000_095, 162_541, 59_047)),
     _release("ml-32m", "MovieLens 32M", read_csv, CSV, Counts(32_000_204, 200_948, None)),
     # No counts: GroupLens renews this one, so it is not for results that others should reproduce.
-    _release(
-        "ml-latest-small", "MovieLens latest, small", read_csv, CSV, None, more_terms="; changes over time"
-    ),
+    _release("ml-latest-small", "MovieLens latest", read_csv, CSV, None, more_terms="; changes over time"),
 )

@@ -10,7 +10,7 @@ BASE = "https://raw.githubusercontent.com/sidooms/MovieTweetings/master/snapshot
 SOURCES = (
     Source(
         name="movietweetings-100k",
-        title="MovieTweetings, 100K snapshot",
+        title="MovieTweetings 100K",
         files=("ratings.dat",),
         read=read_dat,
         home="https://github.com/sidooms/MovieTweetings",
