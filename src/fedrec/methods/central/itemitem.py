@@ -1,0 +1,63 @@
+"""What the item-to-item models share: a user's score of an item is a sum over the user's training items."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, issparse
+
+from fedrec.core.errors import FedrecError
+
+if TYPE_CHECKING:
+    from fedrec.data.split import Split
+
+
+def training_matrix(split: Split) -> Any:
+    """Users × items, sparse: 1 where the user trained on the item."""
+    indptr, items = split.trained
+    ones = np.ones(len(items), np.float32)
+    return csr_matrix((ones, items, indptr), shape=(split.n_users, split.n_items))
+
+
+@dataclass(frozen=True, eq=False)
+class ItemItem:
+    """Scores X W: row i of W (items × items, dense or sparse) says what having met item i speaks for."""
+
+    x: Any
+    weights: Any
+
+    def some(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.float32]:
+        return np.take_along_axis(self.all(users), np.maximum(items, 0), axis=1)
+
+    def all(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
+        scores = self.x[users] @ self.weights
+        return scores.toarray() if issparse(scores) else scores
+
+
+def available_memory() -> float:
+    """Bytes that can still be had: free memory and what the system would give up for it."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return float(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")  # not told here: let the allocation decide
+
+
+def require_memory(method: str, needed: float, n_items: int, instead: str) -> None:
+    """Refuse before the machine starts to swap, and say what to do instead."""
+    available = available_memory()
+    if needed > available:
+        raise FedrecError(
+            f"{method} needs {needed / 2**30:.1f} GB of memory for {n_items:,} items but "
+            f"{available / 2**30:.1f} GB is available: {instead}"
+        )
