@@ -19,6 +19,11 @@ class Method(Settings):
     citation: ClassVar[str]
     use_when: ClassVar[str]
 
+    @property
+    def label(self) -> str:
+        """The name in tables and on the command line."""
+        return self.name
+
 
 class Central(Method):
     """A yardstick that sees all interactions in one place: no clients, no rounds, no privacy."""

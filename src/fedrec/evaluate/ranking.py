@@ -14,16 +14,22 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.blocks import run_blocks
+from fedrec.core.blocks import in_order, run_blocks
 from fedrec.data.split import Ragged, Split
 from fedrec.evaluate.metrics import Ranks
 from fedrec.evaluate.scorer import Scorer
 
 Part = Literal["valid", "test"]
+Blocks = Sequence[NDArray[np.int64]]
 
 
-def rank_sampled(scorer: Scorer, split: Split, which: Part, threads: int = 1) -> Ranks:
-    """Rank each user's held-out item against the candidates the protocol drew for it."""
+def rank_sampled(
+    scorer: Scorer, split: Split, which: Part, threads: int = 1, blocks: Blocks | None = None
+) -> Ranks:
+    """Rank each user's held-out item against the candidates the protocol drew for it.
+
+    ``blocks`` says which users to score together, where a scorer has a preference.
+    """
     positives = split.valid if which == "valid" else split.test
     candidates = split.candidates.valid if which == "valid" else split.candidates.test
 
@@ -31,10 +37,12 @@ def rank_sampled(scorer: Scorer, split: Split, which: Part, threads: int = 1) ->
         items = np.column_stack([positives[users], candidates[users]])
         _count_sampled(scorer.some(users, items), items, *ranks)
 
-    return _ranks(work, split, threads)
+    return _ranks(work, split, threads, blocks)
 
 
-def rank_full(scorer: Scorer, split: Split, which: Part, threads: int = 1) -> Ranks:
+def rank_full(
+    scorer: Scorer, split: Split, which: Part, threads: int = 1, blocks: Blocks | None = None
+) -> Ranks:
     """Rank each user's held-out item against all items it has not trained on.
 
     When testing, the validation item is left out as well. The held-out item itself always takes part,
@@ -49,7 +57,7 @@ def rank_full(scorer: Scorer, split: Split, which: Part, threads: int = 1) -> Ra
         scores = scorer.all(users)
         _count_full(scores, users, positives, masked, trained.indptr, trained.items, *ranks)
 
-    return _ranks(work, split, threads)
+    return _ranks(work, split, threads, blocks)
 
 
 def top_k(
@@ -87,13 +95,23 @@ def _block(n_items: int) -> int:
     return min(512, max(16, 2**18 // n_items))
 
 
-def _ranks(work: Callable[[NDArray[np.int64], Ranks], None], split: Split, threads: int) -> Ranks:
+def _ranks(
+    work: Callable[[NDArray[np.int64], Ranks], None], split: Split, threads: int, blocks: Blocks | None
+) -> Ranks:
     ranks = Ranks(*(np.zeros(split.n_users, np.int32) for _ in range(3)))
+    size = _block(split.n_items)
+    if blocks is None:
+        starts = range(0, split.n_users, size)
+        blocks = [np.arange(start, min(start + size, split.n_users)) for start in starts]
 
-    def block(start: int, end: int) -> None:
-        work(np.arange(start, end), Ranks(*(values[start:end] for values in ranks)))
+    def block(users: NDArray[np.int64]) -> None:
+        mine = Ranks(*(np.zeros(len(users), np.int32) for _ in range(3)))
+        work(users, mine)
+        for values, found in zip(ranks, mine, strict=True):
+            values[users] = found
 
-    run_blocks(block, split.n_users, _block(split.n_items), threads)
+    for _ in in_order(block, blocks, threads):
+        pass
     return ranks
 
 

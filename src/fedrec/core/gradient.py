@@ -1,0 +1,118 @@
+"""Gradient methods: a loss and an ordered list of parameter groups; ``fit`` follows from them.
+
+The code is for ONE client. Engines run it for a whole block of clients at once with
+``torch.func.vmap``, so it must be free of side effects and of branches on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from fedrec.core.federated import Federated, Params
+from fedrec.core.optim import Optimizer
+from fedrec.core.slots import Catalog, Owner
+
+Part = Literal["all", "support", "query"]
+Loss = Callable[[Params], Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Slots that move together, and how."""
+
+    names: tuple[str, ...]
+    optimizer: Optimizer
+    owner: Owner
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A run of epochs over (a part of) the client's samples that trains some groups."""
+
+    groups: Sequence[Group]
+    epochs: int = 1
+    part: Part = "all"
+
+
+class Batch(NamedTuple):
+    """Some samples of one client: positions in its compact tables, labels, and which are real."""
+
+    items: Any
+    labels: Any
+    mask: Any
+
+
+def gradient(loss: Loss, p: Params, names: Sequence[str]) -> tuple[Params, Any]:
+    """The gradient of the loss in some of the arrays, and its value."""
+    from torch.func import grad_and_value
+
+    return grad_and_value(lambda part: loss({**p, **part}))({name: p[name] for name in names})
+
+
+class GradientMethod(Federated):
+    """Trained by local gradient steps. Wrappers change it at four seams: receive, loss, step, view."""
+
+    batch_size: int = Field(256, ge=1, description="samples per local step")
+    epochs: int = Field(1, ge=1, description="passes over a client's samples in a round")
+    tolerance: float = Field(
+        0.0, ge=0, description="stop local epochs at a smaller relative change of loss; 0: never"
+    )
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        """Which slots move, how fast, in which order."""
+        raise NotImplementedError
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        return [Phase(self.groups(catalog, round), self.epochs)]
+
+    def receive(self, shared: Params, private: Params) -> Params:
+        return {**shared, **private}
+
+    def loss(self, p: Params, batch: Batch) -> Any:
+        """Mean binary cross-entropy over the batch's samples."""
+        from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+
+        x = self.logits(self.tables(p), batch.items)
+        terms = cross_entropy(x, batch.labels, reduction="none") * batch.mask
+        return terms.sum() / batch.mask.sum().clamp(min=1)
+
+    def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
+        """How gradients become moves: all groups at once."""
+        grads, value = gradient(loss, p, [name for group in groups for name in group.names])
+        for group in groups:
+            p = group.optimizer.move(p, grads, group.names)
+        return p, value
+
+    def fit(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
+        import torch
+
+        at = iter(passes)
+        total = last = torch.zeros(())
+        for phase in plan:
+            running = torch.ones((), dtype=torch.bool)
+            for group in phase.groups:
+                p = {**p, **group.optimizer.begin(p, group.names)}
+            for epoch in range(phase.epochs):
+                total, seen = torch.zeros(()), torch.zeros(())
+                for batch in batches(next(at), self.batch_size):
+                    count = batch.mask.sum()
+                    moved, value = self.step(lambda q, b=batch: self.loss(q, b), p, phase.groups)  # type: ignore[misc]
+                    active = running & (count > 0)  # padding, or stopped early: stays where it is
+                    p = {n: v if v is p[n] else torch.where(active, v, p[n]) for n, v in moved.items()}
+                    total, seen = total + value * count, seen + count
+                total = total / seen.clamp(min=1)
+                if self.tolerance > 0:
+                    if epoch > 0:
+                        running = running & ((last - total).abs() > self.tolerance * last.abs())
+                    last = torch.where(running, total, last)
+        return p, total
+
+
+def batches(all_samples: Batch, size: int) -> Iterator[Batch]:
+    """Cut a pass into batches. Clients of a block are about the same size, so little is padding."""
+    for start in range(0, all_samples.items.shape[0], size):
+        yield Batch(*(x[start : start + size] for x in all_samples))

@@ -1,0 +1,67 @@
+"""Wrappers: strategies that go over any gradient method, at four seams: receive, loss, step, view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import SerializeAsAny
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Params, Total
+from fedrec.core.gradient import Batch, GradientMethod, Group, Loss, Phase
+from fedrec.core.method import Method
+from fedrec.core.slots import Array, Catalog, Slot
+
+
+class Wrapper(GradientMethod):
+    """Passes everything on to its base; a strategy overrides the seams that it changes."""
+
+    seams: ClassVar[tuple[str, ...]]  # what it changes, and so what its base must have
+    base: SerializeAsAny[GradientMethod]
+
+    def __init__(self, base: Method, **settings: Any) -> None:
+        if not isinstance(base, GradientMethod):
+            missing = " and ".join(f"'{seam}'" for seam in self.seams)
+            raise FedrecError(
+                f"{self.name} goes over methods trained by gradient steps: {base.label} has no {missing}"
+            )
+        # How a client passes over its data is the base's affair.
+        for name in ("batch_size", "epochs", "tolerance"):
+            settings.setdefault(name, getattr(base, name))
+        super().__init__(base=base, **settings)  # type: ignore[call-arg]
+
+    @property
+    def label(self) -> str:
+        return f"{self.base.label}+{self.name}"
+
+    @property
+    def reveals(self) -> str:  # type: ignore[override]
+        return self.base.reveals
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        return self.base.slots(catalog)
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        return self.base.plan(catalog, round)
+
+    def receive(self, shared: Params, private: Params) -> Params:
+        return self.base.receive(shared, private)
+
+    def logits(self, p: Any, i: Any) -> Any:
+        return self.base.logits(p, i)
+
+    def loss(self, p: Params, batch: Batch) -> Any:
+        return self.base.loss(p, batch)
+
+    def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
+        return self.base.step(loss, p, groups)
+
+    def upload(self, shared: Params, p: Params) -> Params:
+        return self.base.upload(shared, p)
+
+    def weight(self, samples: Any) -> Any:
+        return self.base.weight(samples)
+
+    def merge(self, shared: dict[str, Array], total: Total) -> dict[str, Array]:
+        return self.base.merge(shared, total)

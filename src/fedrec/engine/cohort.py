@@ -1,0 +1,56 @@
+"""Who takes part in a round, and in which blocks they are worked on.
+
+Blocks depend on the cohort alone, never on the number of threads: sums are taken block by block in
+this order, so that results have the same bits however many threads there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.rng import generator
+
+COHORT = "cohort"
+
+
+def cohort_size(clients: float | int | None, n_users: int) -> int:
+    """A number of clients from a fraction (below or equal 1.0) or a number; None is everyone."""
+    if clients is None:
+        return n_users
+    if isinstance(clients, float) and clients <= 1:
+        size = round(clients * n_users)
+    else:
+        size = int(clients)
+        if size != clients:
+            raise FedrecError(
+                f"clients={clients} is neither a fraction up to 1.0 nor a whole number of clients"
+            )
+    if size < 1:
+        raise FedrecError(f"clients={clients} samples no client of {n_users}: ask for at least one")
+    if size > n_users:
+        raise FedrecError(f"clients={clients} is more than the {n_users} there are: ask for fewer")
+    return size
+
+
+def sample_cohort(seed: int, round: int, n_users: int, size: int) -> NDArray[np.int64]:
+    """The clients of a round, in ascending order."""
+    if size == n_users:
+        return np.arange(n_users)
+    return np.sort(generator(seed, COHORT, round).choice(n_users, size=size, replace=False))
+
+
+def blocks(
+    users: NDArray[np.int64], sizes: NDArray[np.int64], budget: int, most: int
+) -> list[NDArray[np.int64]]:
+    """Clients of similar size together, each block padded to at most ``budget`` samples."""
+    order = users[np.argsort(sizes[users], kind="stable")]
+    result, start = [], 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and end - start < most and (end + 1 - start) * sizes[order[end]] <= budget:
+            end += 1
+        result.append(order[start:end])
+        start = end
+    return result

@@ -1,0 +1,124 @@
+"""The samples of a block of clients as padded arrays: what each trains on in a round, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.gradient import Batch, Phase
+from fedrec.core.rng import stream
+from fedrec.data.negatives import NEGATIVES, SHUFFLE, fill_order, fill_samples, sample_count
+from fedrec.data.split import Ragged, Split
+
+SUPPORT = "support"
+PARTS = {"all": 0, "support": 1, "query": 2}
+
+
+class Samples(NamedTuple):
+    """A block's clients side by side, shorter ones padded."""
+
+    users: NDArray[np.int64]
+    touched: NDArray[np.int32]  # (clients, rows): the items whose rows they hold, sorted; padded with item 0
+    rows: NDArray[np.int64]  # how many of those are real
+    counts: NDArray[np.int64]  # samples per client
+    passes: list[Batch]  # one per epoch, as arrays (clients, samples)
+
+    def held(self) -> Ragged:
+        """The touched items without padding."""
+        real = np.arange(self.touched.shape[1]) < self.rows[:, None]
+        return Ragged(np.concatenate([[0], np.cumsum(self.rows)]), self.touched[real])
+
+
+def sample_counts(split: Split) -> NDArray[np.int64]:
+    """Training samples of every client."""
+    positives = np.diff(split.train.indptr)
+    free = np.diff(split.forbidden.indptr) < split.n_items
+    return positives * np.where(free, 1 + split.protocol.negatives_per_positive, 1)
+
+
+def draw_samples(split: Split, seed: int, round: int, users: NDArray[np.int64], plan: list[Phase]) -> Samples:
+    """Draw a round's negatives for some clients and lay out every pass that the plan asks for."""
+    train, forbidden = split.train, split.forbidden
+    per_positive = split.protocol.negatives_per_positive
+    keys = split.keys[users]
+    positives = np.diff(train.indptr)[users]
+    counts = sample_counts(split)[users]
+    shape = (len(users), int(counts.max()))
+    items, index, touched = (np.zeros(shape, np.int32) for _ in range(3))
+    rows = np.zeros(len(users), np.int64)
+    key = np.uint64(stream(seed, NEGATIVES, round))
+    _draw(key, keys, users, *train, *forbidden, split.n_items, per_positive, items, index, touched, rows)
+    key, part_key = np.uint64(stream(seed, SHUFFLE, round)), np.uint64(stream(seed, SUPPORT, round))
+    passes = []
+    for number, phase in enumerate(plan):
+        for epoch in range(phase.epochs):
+            batch = Batch(np.zeros(shape, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+            part, turn = PARTS[phase.part], 1000 * number + epoch
+            longest = _lay_out(
+                key, part_key, keys, positives, counts, index, per_positive, part, turn, *batch
+            )
+            passes.append(Batch(*(x[:, :longest] for x in batch)))
+    return Samples(users, touched[:, : int(rows.max())], rows, counts, passes)
+
+
+@nb.njit(cache=True, nogil=True)
+def _draw(
+    key: Any, keys: Any, users: Any, indptr: Any, train: Any, not_ptr: Any, not_items: Any, n_items: int,
+    per_positive: int, items: Any, index: Any, touched: Any, rows: Any,
+) -> None:  # fmt: skip
+    mark = np.full(n_items, -1, np.int32)
+    place = np.empty(n_items, np.int32)
+    for c in range(len(users)):
+        u = users[c]
+        positives = train[indptr[u] : indptr[u + 1]]
+        forbidden = not_items[not_ptr[u] : not_ptr[u + 1]]
+        n = sample_count(len(positives), len(forbidden), n_items, per_positive)
+        mine = items[c, :n]
+        fill_samples(key, keys[c], positives, forbidden, n_items, mark, c, mine)
+        ordered = np.sort(mine)
+        kept = 0
+        for i in range(n):
+            if i == 0 or ordered[i] != ordered[i - 1]:
+                touched[c, kept] = ordered[i]
+                place[ordered[i]] = kept
+                kept += 1
+        rows[c] = kept
+        for i in range(n):
+            index[c, i] = place[mine[i]]
+
+
+@nb.njit(cache=True, nogil=True)
+def _lay_out(
+    key: Any, part_key: Any, keys: Any, positives: Any, counts: Any, index: Any, per_positive: int, part: int,
+    turn: int, items: Any, labels: Any, mask: Any,
+) -> int:  # fmt: skip
+    """Write one pass in shuffled order; returns the longest client's length.
+
+    Support and query are two halves of the positives, each with its own negatives; who has a single
+    positive uses it in both.
+    """
+    longest = 0
+    chosen = np.empty(index.shape[1], np.int32)
+    for c in range(len(keys)):
+        n = positives[c]
+        halves = np.empty(n, np.int64)
+        fill_order(part_key, keys[c], 0, halves)
+        size = 0
+        for i in range(counts[c]):
+            positive = i if i < n else (i - n) // per_positive
+            first_half = halves[positive] < (n + 1) // 2
+            if part == 0 or n == 1 or (part == 1) == first_half:
+                chosen[size] = i
+                size += 1
+        order = np.empty(size, np.int64)
+        fill_order(key, keys[c], turn, order)
+        for k in range(size):
+            i = chosen[order[k]]
+            items[c, k] = index[c, i]
+            labels[c, k] = 1.0 if i < n else 0.0
+            mask[c, k] = 1.0
+        longest = max(longest, size)
+    return longest

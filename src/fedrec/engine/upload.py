@@ -1,0 +1,67 @@
+"""Uploads of a block of clients, and the sums that the server makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.federated import Total
+from fedrec.core.slots import Array, Slot
+from fedrec.data.split import Ragged
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What leaves the clients of a block: for tables the touched rows, other slots whole."""
+
+    held: Ragged  # the items whose rows each client sends
+    rows: dict[str, Array]  # (rows of all clients, …)
+    dense: dict[str, Array]  # (clients, …)
+    weights: Array
+    whole_tables: bool = False  # every row is sent, touched or not
+
+    @property
+    def clients(self) -> int:
+        return len(self.weights)
+
+    def only(self, kept: NDArray[np.bool_]) -> Upload:
+        """Without the clients that are not kept."""
+        if kept.all():
+            return self
+        counts = np.diff(self.held.indptr)
+        rows = np.repeat(kept, counts)
+        indptr = np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int64)
+        return replace(
+            self,
+            held=Ragged(indptr, self.held.items[rows]),
+            rows={n: v[rows] for n, v in self.rows.items()},
+            dense={n: v[kept] for n, v in self.dense.items()},
+            weights=self.weights[kept],
+        )
+
+
+def empty_total(slots: dict[str, Slot]) -> Total:
+    shared = {n: s for n, s in slots.items() if s.owner == "shared"}
+    return Total(
+        sums={n: np.zeros(s.shape, np.float32) for n, s in shared.items()},
+        counts={n: np.zeros(s.shape[0], np.float32) for n, s in shared.items() if s.rows},
+    )
+
+
+def add(total: Total, upload: Upload) -> None:
+    """Add a block's uploads, in the order of its clients."""
+    import torch
+
+    items = torch.from_numpy(upload.held.items.astype(np.int64))
+    weights = torch.from_numpy(np.repeat(upload.weights, np.diff(upload.held.indptr)))
+    for name, values in upload.rows.items():
+        rows = torch.from_numpy(values)
+        weighted = rows * weights.reshape(-1, *([1] * (rows.dim() - 1)))
+        torch.from_numpy(total.sums[name]).index_add_(0, items, weighted)
+        total.counts[name] += np.bincount(upload.held.items, minlength=len(total.counts[name]))
+    for name, values in upload.dense.items():
+        total.sums[name] += np.tensordot(upload.weights, values, axes=1)
+    total.weight += float(upload.weights.sum(dtype=np.float64))
+    total.clients += upload.clients

@@ -1,0 +1,52 @@
+"""FedRecon: partially local federated learning; the user vector is rebuilt every round and never kept.
+
+Singhal, Sidahmed, Garrett, Wu, Rush & Prakash, "Federated Reconstruction: Partially Local Federated
+Learning", NeurIPS 2021, Algorithm 1, with matrix factorisation as the model.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from fedrec.core.gradient import GradientMethod, Group, Phase
+from fedrec.core.optim import SGD
+from fedrec.core.slots import Catalog, Slot, fresh, normal, shared, zeros
+
+
+class FedRecon(GradientMethod):
+    name: ClassVar[str] = "fedrecon"
+    citation: ClassVar[str] = "Singhal et al., NeurIPS 2021"
+    use_when: ClassVar[str] = "devices keep no state, or most clients take part only once"
+    reveals: ClassVar[str] = (
+        "touched rows are the query half's positives and sampled negatives, told apart by their sign"
+    )
+
+    dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
+    lr: float = Field(0.1, gt=0, description="learning rate of the reconstruction")
+    lr_items: float = Field(100.0, gt=0, description="learning rate of the item rows")
+    reconstruction: int = Field(5, ge=1, description="epochs on the support half, items frozen")
+    user_std: float = Field(0.1, ge=0, description="spread of a fresh user vector")
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        return {
+            "items": shared(catalog.n_items, self.dim, start=normal(1.0), rows=True),
+            "user": fresh(self.dim, start=normal(self.user_std)),
+            "bias": fresh(start=zeros()),
+        }
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        reconstruct = Group(("user", "bias"), SGD(self.lr), "fresh")
+        update = Group(("items",), SGD(self.lr_items), "shared")
+        return [
+            Phase([reconstruct], self.reconstruction, "support"),
+            Phase([update], self.epochs, "query"),
+        ]
+
+    def logits(self, p: Any, i: Any) -> Any:
+        return p.items[i] @ p.user + p.bias
+
+    def weight(self, samples: Any) -> Any:
+        return samples.astype(np.float32)  # clients count by their examples

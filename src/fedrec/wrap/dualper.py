@@ -1,0 +1,30 @@
+"""Dual personalization over any gradient method: the private part first, then the items, own rows rank.
+
+Zhang et al., "Dual Personalization on Federated Recommendation", IJCAI 2023, Section 6.3 (Table 3).
+``fedmf+dualper`` is PFedRec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from fedrec.core.federated import Params, View
+from fedrec.core.gradient import Group, Loss
+from fedrec.core.wrapper import Wrapper
+
+
+class DualPer(Wrapper):
+    name: ClassVar[str] = "dualper"
+    citation: ClassVar[str] = "Zhang et al., IJCAI 2023, Table 3"
+    use_when: ClassVar[str] = "you want each client to rank with item rows it has tuned itself"
+    seams: ClassVar[tuple[str, ...]] = ("step", "view")
+    default_view: ClassVar[View] = "own"
+
+    def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
+        private = [group for group in groups if group.owner != "shared"]
+        shared = [group for group in groups if group.owner == "shared"]
+        for turn in (private, shared):
+            if turn:
+                p, value = self.base.step(loss, p, turn)
+        return p, value
