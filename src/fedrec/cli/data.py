@@ -116,26 +116,17 @@ def get(
 
     base, _ = split_name(name)
     if base == DEMO:
-        _tell(
-            {"name": DEMO, "where": None, "downloaded": False},
-            "demo is made by fedrec and needs no file",
-            json,
-        )
+        _tell({"name": base, "where": None, "downloaded": False}, "demo is made here and needs no file", json)
         return
     if base not in SOURCES:
         raise DataError(f"unknown data set '{base}': {nearest(base, SOURCES)}")
     source = SOURCES[base]
     place = None if force else find(source)
-    if place is not None:
-        _tell(
-            {"name": base, "where": str(place.path), "downloaded": False}, f"{base} is at {place.path}", json
-        )
-        return
-    typer.echo(f"{base}: {source.terms} ({source.home})", err=True)
-    place = download(source, renewed=force)
-    _tell(
-        {"name": base, "where": str(place.path), "downloaded": True}, f"{base} is now at {place.path}", json
-    )
+    new = place is None
+    if place is None:
+        typer.echo(f"{base}: {source.terms} ({source.home})", err=True)
+        place = download(source, renewed=force)
+    _tell({"name": base, "where": str(place.path), "downloaded": new}, f"{base} is at {place.path}", json)
 
 
 @app.command("import")

@@ -20,6 +20,7 @@ def delimited(part: Part, separator: str, columns: Sequence[str], text: Sequence
     """
     import polars as pl
 
+    form = separator.join("…" if name == "_" else name for name in columns)
     if separator == "::":
         columns = [name for column in columns for name in (column, "_")][:-1]
         separator = ":"
@@ -42,10 +43,8 @@ def delimited(part: Part, separator: str, columns: Sequence[str], text: Sequence
                 whole_numbers(frame[name], part)
         raise DataError(f"cannot read {part}: {first_line(error)}") from error
     except pl.exceptions.PolarsError as error:
-        count = len([name for name in columns if name != "_" or separator != ":"])
         raise DataError(
-            f"{part} does not have the {count} columns expected ({', '.join(wanted)}, …): "
-            f"give the file as its publisher formats it, or import it as a table with a header"
+            f"{part} does not have rows of the form {form!r}: give the file as its publisher made it"
         ) from error
     return complete(frame, part)
 

@@ -1,0 +1,104 @@
+"""fedrec data list, info, get, import."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fedrec.cli.data import app
+from fedrec.core.errors import DataError
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The command line with FEDREC_DATA and the cache of its own."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDREC_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / "cache")
+    return lambda *words: CliRunner().invoke(app, list(words))
+
+
+def test_list(run, tmp_path):
+    (tmp_path / "data" / "filmtrust").mkdir()
+    (tmp_path / "data" / "filmtrust" / "ratings.txt").write_text("1 1 1\n")
+    rows = {row["name"]: row for row in json.loads(run("list", "--json").stdout)["data"]}
+    assert rows["demo"]["state"] == rows["filmtrust"]["state"] == "ready"
+    assert rows["ml-1m"]["state"] == "download"
+    assert rows["qb-article"]["state"] == "by hand"
+    table = run("list").stdout
+    assert all(name in table for name in rows)
+
+
+def test_info_of_the_demo(run):
+    facts = json.loads(run("info", "demo", "--json").stdout)
+    assert facts["rows"] == 100_000
+    assert facts["titles"]
+    text = run("info", "demo").stdout
+    assert "100,000" in text
+    assert "made by fedrec" in text
+
+
+def test_info_of_a_file_with_columns_given(run, tmp_path):
+    (tmp_path / "a.csv").write_text("who,what,when\n1,2,noon\n1,3,night\n")
+    facts = json.loads(run("info", "a.csv", "--user", "who", "--item", "what", "--json").stdout)
+    assert (facts["rows"], facts["users"], facts["items"], facts["time"]) == (2, 1, 2, None)
+    failed = run("info", "a.csv", "--user", "who", "--item", "what", "--time", "when")
+    assert isinstance(failed.exception, DataError)
+    assert "'noon' in the time column 'when'" in str(failed.exception)
+
+
+def test_info_says_how_a_set_differs_from_the_published_one(run, tmp_path):
+    (tmp_path / "data" / "filmtrust").mkdir()
+    (tmp_path / "data" / "filmtrust" / "ratings.txt").write_text("1 1 1\n")
+    facts = json.loads(run("info", "filmtrust", "--json").stdout)
+    assert facts["notes"] == [
+        "filmtrust has 1 rows, 1 users, 1 items, the published set 35,497 rows, 1,508 users, 2,071 items"
+    ]
+    assert facts["where"].endswith("filmtrust")
+    assert "licence" in facts["terms"]
+
+
+def test_info_of_an_unknown_name(run):
+    failed = run("info", "ml-1000k")
+    assert isinstance(failed.exception, DataError)
+    assert "did you mean 'ml-100k'?" in str(failed.exception)
+
+
+def test_get_what_is_there_already(run, tmp_path):
+    (tmp_path / "data" / "filmtrust").mkdir()
+    (tmp_path / "data" / "filmtrust" / "ratings.txt").write_text("1 1 1\n")
+    facts = json.loads(run("get", "filmtrust", "--json").stdout)
+    assert facts["downloaded"] is False
+    assert "needs no file" in run("get", "demo").stdout
+
+
+def test_get_what_cannot_be_downloaded(run):
+    failed = run("get", "qb-article")
+    assert isinstance(failed.exception, DataError)
+    assert "its licence must be accepted with the owner" in str(failed.exception)
+    failed = run("get", "nothing-like-it")
+    assert "unknown data set" in str(failed.exception)
+
+
+def test_import_then_info(run, tmp_path):
+    (tmp_path / "log.csv").write_text("user,item,date\n1,2,2024-01-01\n1,3,2024-01-02\n")
+    facts = json.loads(run("import", "log.csv", "--name", "mine", "--json").stdout)
+    assert (facts["rows"], facts["users"], facts["items"]) == (2, 1, 2)
+    facts = json.loads(run("info", "mine", "--json").stdout)
+    assert facts["time"]["to"] == "2024-01-02"
+    assert "mine" in run("list").stdout
+    again = run("import", "log.csv", "--name", "mine")
+    assert "replace it with --force" in str(again.exception)
+    assert run("import", "log.csv", "--name", "mine", "--force", "--no-time").exit_code == 0
+    assert json.loads(run("info", "mine", "--json").stdout)["time"] is None
+
+
+def test_import_refuses_known_names_and_contradictions(run, tmp_path):
+    (tmp_path / "log.csv").write_text("user,item,date\n1,2,2024-01-01\n")
+    assert "choose another --name" in str(run("import", "log.csv", "--name", "demo").exception)
+    both = run("import", "log.csv", "--name", "mine", "--time", "date", "--no-time")
+    assert "contradict each other" in str(both.exception)
+    assert "does not exist" in str(run("import", "gone.csv", "--name", "mine").exception)
