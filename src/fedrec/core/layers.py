@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from fedrec.core.slots import Owner, Slot, uniform
@@ -12,7 +13,7 @@ from fedrec.core.slots import Owner, Slot, uniform
 def mlp_slots(name: str, sizes: Sequence[int], owner: Owner) -> dict[str, Slot]:
     """Weights and biases of layers ``sizes[0] -> sizes[1] -> …``, started as PyTorch starts them."""
     slots = {}
-    for layer, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for layer, (inputs, outputs) in enumerate(pairwise(sizes)):
         start = uniform(1 / math.sqrt(inputs))
         slots[f"{name}_w{layer}"] = Slot(owner, (outputs, inputs), start)
         slots[f"{name}_b{layer}"] = Slot(owner, (outputs,), start)

@@ -30,14 +30,26 @@ def rank_sampled(
 
     ``blocks`` says which users to score together, where a scorer has a preference.
     """
-    positives = split.valid if which == "valid" else split.test
-    candidates = split.candidates.valid if which == "valid" else split.candidates.test
 
     def work(users: NDArray[np.int64], ranks: Ranks) -> None:
-        items = np.column_stack([positives[users], candidates[users]])
+        items = held_out(split, which, users)
         _count_sampled(scorer.some(users, items), items, *ranks)
 
     return _ranks(work, split, threads, blocks)
+
+
+def held_out(split: Split, which: Part, users: NDArray[np.int64]) -> NDArray[np.int32]:
+    """A line per user: the held-out item, then its candidates."""
+    positives = split.valid if which == "valid" else split.test
+    candidates = split.candidates.valid if which == "valid" else split.candidates.test
+    return np.column_stack([positives[users], candidates[users]])
+
+
+def count_sampled(scores: NDArray[np.float32], items: NDArray[np.int32]) -> Ranks:
+    """Ranks from the scores of such lines."""
+    ranks = Ranks(*(np.zeros(len(scores), np.int32) for _ in range(3)))
+    _count_sampled(scores, items, *ranks)
+    return ranks
 
 
 def rank_full(
