@@ -57,6 +57,10 @@ class Federated(Method):
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         """The arrays, their owners and how they start."""
 
+    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
+        """What leaves a client, by name and shape: the shared slots, unless a method says otherwise."""
+        return {n: s for n, s in self.slots(catalog).items() if s.owner == "shared"}
+
     @abstractmethod
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         """Which passes over its data a client makes in a round."""
@@ -90,18 +94,25 @@ class Federated(Method):
         """How much one client counts in the average, from its number of samples."""
         return np.ones_like(samples, dtype=np.float32)
 
-    def merge(self, shared: dict[str, Array], total: Total) -> dict[str, Array]:
-        """The server's step. Averaging whole tables equals adding the mean of the row moves."""
-        if total.weight == 0:
-            return shared
-        return {name: value + total.sums[name] / np.float32(total.weight) for name, value in shared.items()}
+    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
+        """The server's step on its shared and server slots; by default the mean of the clients' moves.
+
+        Averaging whole tables over the cohort equals adding the mean of the row moves.
+        """
+        mean = {name: value / np.float32(total.weight) for name, value in total.sums.items()}
+        return {name: value + mean[name] if name in mean else value for name, value in held.items()}
 
 
-def outgoing(slots: dict[str, Slot], upload: Params) -> Params:
-    """The only way out of a client. Refuses whatever is not a shared slot of the method."""
+def outgoing(method: Federated, catalog: Catalog, upload: Params) -> Params:
+    """The only way out of a client. Refuses private slots and whatever is not declared."""
+    slots, declared = method.slots(catalog), method.uploads(catalog)
     for name in upload:
-        slot = slots.get(name)
-        if slot is None or slot.owner != "shared":
-            kind = "an undeclared array" if slot is None else f"a {slot.owner} slot"
-            raise FedrecError(f"'{name}' is {kind} and may not leave a client: upload shared slots only")
+        if name in slots and slots[name].owner != "shared":
+            raise FedrecError(
+                f"'{name}' is a {slots[name].owner} slot of {method.label}: it may not leave a client"
+            )
+        if name not in declared:
+            raise FedrecError(
+                f"'{name}' is not declared in the uploads of {method.label}: it may not leave a client"
+            )
     return upload

@@ -51,6 +51,10 @@ def fresh(*shape: int, start: Start, rows: bool = False) -> Slot:
     return Slot("fresh", shape, start, rows)
 
 
+def server(*shape: int, start: Start, rows: bool = False) -> Slot:
+    return Slot("server", shape, start, rows)
+
+
 def normal(std: float) -> Start:
     return lambda rng, shape: rng.normal(0.0, std, shape)
 

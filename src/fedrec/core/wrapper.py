@@ -42,6 +42,9 @@ class Wrapper(GradientMethod):
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         return self.base.slots(catalog)
 
+    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
+        return self.base.uploads(catalog)
+
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         return self.base.plan(catalog, round)
 
@@ -63,5 +66,5 @@ class Wrapper(GradientMethod):
     def weight(self, samples: Any) -> Any:
         return self.base.weight(samples)
 
-    def merge(self, shared: dict[str, Array], total: Total) -> dict[str, Array]:
-        return self.base.merge(shared, total)
+    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
+        return self.base.merge(held, total)

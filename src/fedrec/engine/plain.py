@@ -68,6 +68,7 @@ class Plain:
         self.catalog = Catalog(split.n_users, split.n_items)
         slots = method.slots(self.catalog)
         self.slots: dict[str, Slot] = localized(slots) if local else slots
+        self.uploads: dict[str, Slot] = {} if local else method.uploads(self.catalog)
         self.sizes = sample_counts(split)
         # Rows that a device keeps, before it first touches them: the same for all.
         self.untouched = {n: starting(n, s, seed) for n, s in self._named("private", rows=True).items()}
@@ -97,8 +98,8 @@ class Plain:
         return Fitted(
             upload=Upload(
                 held=held,
-                rows={n: v[real] for n, v in upload.items() if self.slots[n].rows},
-                dense={n: v for n, v in upload.items() if not self.slots[n].rows},
+                rows={n: v[real] for n, v in upload.items() if self.uploads[n].rows},
+                dense={n: v for n, v in upload.items() if not self.uploads[n].rows},
                 weights=self.method.weight(samples.counts),
             ),
             held=Held(
@@ -130,9 +131,10 @@ class Plain:
         def one(shared: Any, whole: Any, private: Any, passes: Any) -> Any:
             received = {**shared, **whole}
             p, loss = self.method.fit(self.method.receive(received, private), passes, plan)
+            upload = outgoing(self.method, self.catalog, self.method.upload(received, p)) if received else {}
             return (
                 {n: p[n] for n in self.slots if n in p},
-                outgoing(self.slots, self.method.upload(received, p)),
+                upload,
                 loss,
             )
 

@@ -116,7 +116,7 @@ class Federation:
         before = self.state
         users = sample_cohort(self.seed, number, self.split.n_users, self.cohort)
         inside = evaluate and self.view == "own" and self.replays  # rank while the rows are at hand
-        total = empty_total(self.engine.slots)
+        total = empty_total(self.engine.uploads)
         private = {name: values.copy() for name, values in before.private.items()}
         rows = dict(before.rows)
         ranks = Ranks(*(np.zeros(self.split.n_users, np.int32) for _ in range(3)))
@@ -140,7 +140,7 @@ class Federation:
             block = fitted.held.users[kept]
             upload = self._send(fitted.upload.only(kept))
             add(total, upload)
-            record.bytes_up += uploaded(upload, self.engine.slots)
+            record.bytes_up += uploaded(upload, self.engine.uploads)
             record.dropped += int((~kept).sum())
             losses += float(fitted.loss[kept].sum(dtype=np.float64))
             for name, values in private.items():
@@ -160,8 +160,11 @@ class Federation:
             )
         for stage in reversed(self.channel):
             total = stage.in_sum(total, self.seed, number)
-        shared = self.method.merge(before.shared, total) if before.shared else {}
-        self.state = State(number, shared, private, rows)
+        merged = {**before.shared, **before.server}
+        if total.clients:
+            merged = self.method.merge(merged, total)
+        shared, server = ({n: merged[n] for n in held} for held in (before.shared, before.server))
+        self.state = State(number, shared, server, private, rows)
         took = time.perf_counter() - start
         share = busy_rank / (busy_fit + busy_rank)
         record.fit_seconds, record.evaluate_seconds = took * (1 - share), took * share

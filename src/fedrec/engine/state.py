@@ -19,21 +19,24 @@ class State:
 
     round: int
     shared: dict[str, Array]
+    server: dict[str, Array] = field(default_factory=dict)  # never leaves the server
     private: dict[str, Array] = field(default_factory=dict)  # a line per client
     rows: dict[str, RowStore] = field(default_factory=dict)  # item rows that devices keep
 
 
 def begin(slots: dict[str, Slot], n_users: int, seed: int) -> State:
     """Before the first round. All clients start alike, as the papers' code does."""
-    shared, private, rows = {}, {}, {}
+    shared, server, private, rows = {}, {}, {}, {}
     for name, slot in slots.items():
         if slot.owner == "shared":
             shared[name] = starting(name, slot, seed)
+        elif slot.owner == "server":
+            server[name] = starting(name, slot, seed)
         elif slot.owner == "private" and slot.rows:
             rows[name] = RowStore(slot.shape[1:])
         elif slot.owner == "private":
             private[name] = np.repeat(starting(name, slot, seed)[None], n_users, axis=0)
-    return State(0, shared, private, rows)
+    return State(0, shared, server, private, rows)
 
 
 def starting(name: str, slot: Slot, seed: int) -> Array:

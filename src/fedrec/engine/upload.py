@@ -42,11 +42,10 @@ class Upload:
         )
 
 
-def empty_total(slots: dict[str, Slot]) -> Total:
-    shared = {n: s for n, s in slots.items() if s.owner == "shared"}
+def empty_total(declared: dict[str, Slot]) -> Total:
     return Total(
-        sums={n: np.zeros(s.shape, np.float32) for n, s in shared.items()},
-        counts={n: np.zeros(s.shape[0], np.float32) for n, s in shared.items() if s.rows},
+        sums={n: np.zeros(s.shape, np.float32) for n, s in declared.items()},
+        counts={n: np.zeros(s.shape[0], np.float32) for n, s in declared.items() if s.rows},
     )
 
 

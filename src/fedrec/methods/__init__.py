@@ -1,0 +1,114 @@
+"""Every method by name. Adding one: its file, and one line here.
+
+Classes are imported when first asked for: ``fedrec.methods.PFedRec(dim=16)``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.method import Method
+
+METHODS = {
+    "pfedrec": "fedrec.methods.pfedrec:PFedRec",
+    "fedmf": "fedrec.methods.fedmf:FedMF",
+    "fedncf": "fedrec.methods.fedncf:FedNCF",
+    "fedrecon": "fedrec.methods.fedrecon:FedRecon",
+    "popularity": "fedrec.methods.central.popularity:Popularity",
+    "itemknn": "fedrec.methods.central.itemknn:ItemKNN",
+    "ease": "fedrec.methods.central.ease:EASE",
+    "ials": "fedrec.methods.central.ials:IALS",
+    "counter": "fedrec.methods.central.counter:Counter",
+}
+WRAPPERS = {
+    "dualper": "fedrec.wrap.dualper:DualPer",
+}
+
+
+def find(name: str) -> type[Method]:
+    """The class of a method or wrapper, or of one's own as ``file.py:Class``."""
+    place = {**METHODS, **WRAPPERS}.get(name)
+    if place is None and ".py:" in name:
+        return _from_file(name)
+    if place is None:
+        raise FedrecError(f"unknown method '{name}': {nearest(name, {**METHODS, **WRAPPERS})}")
+    module, _, attribute = place.partition(":")
+    found: type[Method] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def make(spec: str, settings: dict[str, Any] | None = None) -> Method:
+    """A method from its name, such as ``fedncf+dualper``, and settings by name.
+
+    A setting goes to the part that has it; ``part.name`` says which where several do.
+    """
+    base_name, *wrapper_names = spec.split("+")
+    classes = [find(name) for name in (base_name, *wrapper_names)]
+    if base_name in WRAPPERS:
+        raise FedrecError(f"'{base_name}' is a wrapper: put it over a method, as in fedmf+{base_name}")
+    for name in wrapper_names:
+        if name not in WRAPPERS and ".py:" not in name:
+            raise FedrecError(f"'{name}' is not a wrapper: {nearest(name, WRAPPERS)}")
+    mine: list[dict[str, Any]] = [{} for _ in classes]
+    for key, value in (settings or {}).items():
+        part, dot, name = key.rpartition(".")
+        at = [i for i, c in enumerate(classes) if name in own_fields(c) and (not dot or c.name == part)]
+        if not at:
+            known = {field for c in classes for field in own_fields(c)}
+            hint = nearest(name, known) if known else "it has none"
+            raise FedrecError(f"{spec} has no setting '{key}': {hint}")
+        if len(at) > 1:
+            raise FedrecError(f"several parts of {spec} have '{name}': write {classes[at[0]].name}.{name}")
+        mine[at[0]][name] = value
+    method = classes[0](**mine[0])
+    for wrapper, values in zip(classes[1:], mine[1:], strict=True):
+        method = wrapper(base=method, **values)  # type: ignore[call-arg]
+    return method
+
+
+def own_fields(kind: type[Method]) -> list[str]:
+    """The settings of a class; for a wrapper those it adds."""
+    from fedrec.core.gradient import GradientMethod
+    from fedrec.core.wrapper import Wrapper
+
+    if issubclass(kind, Wrapper):
+        return [f for f in kind.model_fields if f != "base" and f not in GradientMethod.model_fields]
+    return list(kind.model_fields)
+
+
+def settings_of(method: Method) -> dict[str, Any]:
+    """All settings of a method and its wrappers, such that ``make(label, settings)`` gives it again."""
+    values = {f"{method.name}.{f}": getattr(method, f) for f in own_fields(type(method))}
+    base = getattr(method, "base", None)
+    return {**settings_of(base), **values} if base is not None else values
+
+
+def _from_file(name: str) -> type[Method]:
+    path, _, attribute = name.rpartition(":")
+    if not Path(path).is_file():
+        raise FedrecError(f"there is no file '{path}': give your method as file.py:Class")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    found = getattr(module, attribute, None)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise FedrecError(
+            f"{path} defines no method '{attribute}': write a class derived from a fedrec method"
+        )
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    for place in (*METHODS.values(), *WRAPPERS.values()):
+        module, _, attribute = place.partition(":")
+        if attribute == name:
+            return getattr(importlib.import_module(module), attribute)
+    raise AttributeError(f"module 'fedrec.methods' has no attribute '{name}'")

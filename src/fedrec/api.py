@@ -1,0 +1,299 @@
+"""The Python surface: ``fedrec.run``, ``fedrec.resume`` and ``fedrec.open``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fedrec
+from fedrec.channel import stage
+from fedrec.channel.bytes import downloaded
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Federated, View
+from fedrec.core.method import Central, Method
+from fedrec.data.interactions import Interactions
+from fedrec.data.split import Split, split
+from fedrec.engine.checkpoint import load_checkpoint
+from fedrec.engine.config import RunConfig, fingerprint
+from fedrec.engine.folder import RunFolder
+from fedrec.engine.history import History, cut_history, read_history
+from fedrec.engine.result import figures, peak_memory_mb, speed, versions
+from fedrec.engine.round import Federation
+from fedrec.engine.run import Run, write_run
+from fedrec.engine.train import Callback, train
+from fedrec.evaluate.controls import controls
+from fedrec.evaluate.metrics import Ranks
+from fedrec.evaluate.protocol import Protocol
+from fedrec.evaluate.protocol import protocol as named_protocol
+from fedrec.evaluate.ranking import rank_full, rank_sampled
+from fedrec.methods import make, settings_of
+
+ROUNDS = 100
+
+
+def run(
+    method: str | Method,
+    data: str | Interactions = "demo",
+    protocol: str | Protocol = "strict",
+    rounds: int | None = None,
+    seed: int = 0,
+    *,
+    settings: dict[str, Any] | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+    clients: float | int | str | None = None,
+    channel: Sequence[str] = (),
+    view: View | None = None,
+    local: bool = False,
+    eval_every: int = 1,
+    patience: int | None = None,
+    out: str | Path | None = None,
+    checkpoint_every: float = 30.0,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
+
+    The reported round is selected on validation; test is read for that round only.
+    """
+    if isinstance(method, Method) and settings:
+        raise FedrecError("give settings to the method's class or by name, not both")
+    method = make(method, settings) if isinstance(method, str) else method
+    data = fedrec.load(data) if isinstance(data, str) else data
+    config = RunConfig(
+        fedrec=fedrec.__version__,
+        method=method.label,
+        settings=settings_of(method),
+        data=data.name,
+        fingerprint=fingerprint(data),
+        protocol=named_protocol(protocol),
+        seed=seed,
+        rounds=_rounds(method, rounds),
+        engine=engine,
+        clients=clients,
+        channel=channel,
+        view=view,
+        local=local,
+        eval_every=eval_every,
+        patience=patience,
+    )
+    _refuse_what_does_not_apply(method, config)
+    threads = threads_or_all(threads)
+    parts = split(data, config.protocol, seed)
+    federation = None if isinstance(method, Central) else _federation(method, parts, config, threads)
+    folder = RunFolder.create(Path(out), config) if out is not None else None
+    try:
+        history = History(folder.history if folder else None)
+        return _finish(
+            method, parts, config, threads, federation, history, folder, checkpoint_every, callbacks
+        )
+    finally:
+        if folder:
+            folder.unlock()
+
+
+def resume(
+    path: str | Path,
+    rounds: int | None = None,
+    *,
+    data: Interactions | None = None,
+    threads: int | None = None,
+    checkpoint_every: float = 30.0,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds."""
+    folder = RunFolder.existing(Path(path))
+    folder.lock()
+    try:
+        config = folder.config()
+        if rounds is not None:
+            if config.rounds is None or rounds < config.rounds:
+                raise FedrecError(
+                    f"{path} has {config.rounds} rounds: --resume can only extend them, not to {rounds}"
+                )
+            config = config.model_copy(update={"rounds": rounds})
+        method, parts = _rebuild(config, data, str(path))
+        threads = threads_or_all(threads)
+        federation = None
+        history = History(folder.history)
+        if not isinstance(method, Central):
+            federation = _federation(method, parts, config, threads)
+            lines = []
+            if (folder.checkpoint / "current.json").exists():
+                federation.state, federation.selected = load_checkpoint(folder.checkpoint)
+            history.close()
+            lines = cut_history(folder.history, federation.state.round)
+            history = History(folder.history, lines)
+        folder.write_config(config)
+        return _finish(
+            method, parts, config, threads, federation, history, folder, checkpoint_every, callbacks
+        )
+    finally:
+        folder.unlock()
+
+
+def open(path: str | Path, data: Interactions | None = None, threads: int | None = None) -> Run:
+    """A finished run from its folder. ``data`` is needed only where it cannot be loaded by name."""
+    import polars as pl
+
+    folder = RunFolder.existing(Path(path))
+    config = folder.config()
+    result = folder.result()
+    if result is None:
+        raise FedrecError(f"{path} is not finished: go on with fedrec run {config.method} --resume {path}")
+    method, parts = _rebuild(config, data, str(path))
+    threads = threads_or_all(threads)
+    federation = None
+    if not isinstance(method, Central):
+        federation = _federation(method, parts, config, threads)
+        federation.state, federation.selected = load_checkpoint(folder.checkpoint)
+    ranks = pl.read_parquet(folder.path / "ranks.parquet")
+    lines = read_history(folder.history)
+    return Run(config, method, parts, result, ranks, lines, threads, folder.path, federation)
+
+
+def threads_or_all(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if threads < 1:
+        raise FedrecError(f"threads={threads} cannot work: give at least 1")
+    return threads
+
+
+def _rounds(method: Method, rounds: int | None) -> int | None:
+    if isinstance(method, Federated):
+        return ROUNDS if rounds is None else rounds
+    if rounds is not None:
+        hint = f": use the setting rounds={rounds}" if "rounds" in type(method).model_fields else ""
+        raise FedrecError(f"{method.label} is not trained in rounds{hint or ', leave --rounds out'}")
+    return None
+
+
+def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
+    if isinstance(method, Central):
+        asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
+        asked |= {"--local": config.local, "--patience": config.patience}
+        for option, value in asked.items():
+            if value:
+                raise FedrecError(f"{option} does not apply to {method.label}: it is not federated")
+    elif config.local and config.channel:
+        raise FedrecError("--local uploads nothing, so --channel does not apply: leave one of them out")
+
+
+def _federation(method: Method, parts: Split, config: RunConfig, threads: int) -> Federation:
+    assert isinstance(method, Federated)
+    return Federation(
+        method,
+        parts,
+        seed=config.seed,
+        threads=threads,
+        clients=config.clients,
+        channel=[stage.parse(text) for text in config.channel],
+        view=config.view,
+        local=config.local,
+    )
+
+
+def _rebuild(config: RunConfig, data: Interactions | None, path: str) -> tuple[Method, Split]:
+    data = fedrec.load(config.data) if data is None else data
+    if fingerprint(data) != config.fingerprint:
+        raise FedrecError(f"{path} was made on other data than this {data.name}: their contents differ")
+    return make(config.method, config.settings), split(data, config.protocol, config.seed)
+
+
+def _finish(
+    method: Method,
+    parts: Split,
+    config: RunConfig,
+    threads: int,
+    federation: Federation | None,
+    history: History,
+    folder: RunFolder | None,
+    checkpoint_every: float,
+    callbacks: Sequence[Callback],
+) -> Run:
+    """Train what is left to train, evaluate the selected round, and write the result."""
+    stopped = ""
+    blocks = None
+    if federation is not None:
+        stopped = train(
+            federation, config.rounds or ROUNDS, history, folder, config.eval_every, config.patience,
+            checkpoint_every, callbacks,
+        )  # fmt: skip
+        history.close()
+        if federation.selected is None:
+            raise FedrecError(stopped or "no round was evaluated")
+        scorer: Any = federation.scorer(federation.selected.moment)
+        blocks = federation.engine.blocks(federation.everyone)
+    else:
+        assert isinstance(method, Central)
+        history.close()
+        scorer = method.fit(parts, config.seed, threads)
+    valid = rank_sampled(scorer, parts, "valid", threads, blocks)
+    test = rank_sampled(scorer, parts, "test", threads, blocks)
+    full = rank_full(scorer, parts, "test", threads, blocks)
+    result = _result(method, parts, config, federation, history, valid, test, full, stopped, threads)
+    result["run"] = str(folder.path) if folder else None
+    path = folder.path if folder else None
+    central = scorer if federation is None else None
+    ranks = _rank_table(parts, valid, test, full)
+    finished = Run(config, method, parts, result, ranks, history.lines, threads, path, federation, central)
+    if folder:
+        write_run(folder, finished)
+    return finished
+
+
+def _result(
+    method: Method,
+    parts: Split,
+    config: RunConfig,
+    federation: Federation | None,
+    history: History,
+    valid: Ranks,
+    test: Ranks,
+    full: Ranks,
+    stopped: str,
+    threads: int,
+) -> dict[str, Any]:
+    played = federation.state.round if federation else None
+    return {
+        "method": method.label,
+        "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
+        "data": config.data,
+        "protocol": config.protocol.name,
+        "protocol_settings": config.protocol.model_dump(mode="json"),
+        "seed": config.seed,
+        "engine": federation.engine.name if federation else "central",
+        "view": federation.view if federation else None,
+        "local": config.local,
+        "channel": list(config.channel),
+        "rounds": played,
+        "selected_round": federation.selected.round if federation and federation.selected else None,
+        "stopped": stopped or None,
+        "validation": figures(valid),
+        "test": {**figures(test), "full": figures(full)},
+        **speed(history.lines),
+        "bytes_down_per_client": downloaded(federation.engine.slots) if federation else None,
+        "peak_memory_mb": peak_memory_mb(),
+        "users": parts.n_users,
+        "items": parts.n_items,
+        "users_dropped": parts.dropped,
+        "users_short_of_candidates": parts.candidates.short,
+        "clients_dropped": sum(line["dropped"] for line in history.lines) if federation else None,
+        "controls": controls(parts, played or ROUNDS, config.seed, threads),
+        "threads": threads,
+        "versions": versions(),
+    }
+
+
+def _rank_table(parts: Split, valid: Ranks, test: Ranks, full: Ranks) -> Any:
+    import polars as pl
+
+    ids = parts.data.user_ids[parts.users]
+    columns: dict[str, Any] = {"user": ids if ids.dtype != object else [str(i) for i in ids]}
+    for name, ranks in (("valid", valid), ("test", test), ("test_full", full)):
+        columns |= {f"{name}_rank": ranks.ahead, f"{name}_ties": ranks.ties, f"{name}_among": ranks.among}
+    return pl.DataFrame({k: np.asarray(v) if k != "user" else v for k, v in columns.items()})

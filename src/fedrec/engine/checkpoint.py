@@ -1,0 +1,108 @@
+"""Two states on disk: the last (to go on) and the selected (to rank). Plain arrays, replaced atomically."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.errors import FedrecError
+from fedrec.engine.round import Selected
+from fedrec.engine.state import State
+from fedrec.engine.store import RowStore
+from fedrec.engine.views import Moment
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save_checkpoint(folder: Path, state: State, selected: Selected | None) -> None:
+    """Write beside the old one, then point to the new: a reader sees the one or the other, whole."""
+    folder.mkdir(exist_ok=True)
+    arrays = _pack("last", state)
+    about: dict[str, Any] = {"round": state.round, "selected": None}
+    if selected is not None:
+        before, after = selected.moment.before, selected.moment.after
+        about["selected"] = {"value": selected.value, "validation": selected.validation, "round": after.round}
+        if after.round != state.round:
+            arrays |= _pack("after", after)
+        if before is not None:
+            arrays |= _pack("before", before)
+    path = folder / f"round-{state.round}.npz"
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    about |= {"file": path.name, "sha256": _sum(temporary)}
+    temporary.replace(path)
+    pointer = folder / "current.tmp"
+    pointer.write_text(json.dumps(about, indent=1), encoding="utf-8")
+    pointer.replace(folder / "current.json")
+    for old in folder.glob("round-*"):
+        if old != path:
+            old.unlink()
+
+
+def load_checkpoint(folder: Path) -> tuple[State, Selected | None]:
+    """The last and the selected state, checked against their sum."""
+    pointer = folder / "current.json"
+    if not pointer.exists():
+        raise FedrecError(f"{folder.parent} has no checkpoint: start the run anew with another --out")
+    try:
+        about = json.loads(pointer.read_text(encoding="utf-8"))
+        path = folder / about["file"]
+        if _sum(path) != about["sha256"]:
+            raise ValueError
+        with np.load(path, allow_pickle=False) as stored:
+            arrays: Arrays = dict(stored)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        raise FedrecError(
+            f"the checkpoint in {folder} is damaged: start the run anew with another --out"
+        ) from None
+    state = _unpack("last", arrays)
+    assert state is not None
+    best = about["selected"]
+    if best is None:
+        return state, None
+    after = _unpack("after", arrays) or state
+    return state, Selected(Moment(_unpack("before", arrays), after), best["value"], best["validation"])
+
+
+def _pack(name: str, state: State) -> Arrays:
+    arrays: Arrays = {f"{name}/round": np.array(state.round)}
+    arrays |= {f"{name}/shared/{n}": v for n, v in state.shared.items()}
+    arrays |= {f"{name}/server/{n}": v for n, v in state.server.items()}
+    arrays |= {f"{name}/private/{n}": v for n, v in state.private.items()}
+    for n, store in state.rows.items():
+        arrays |= {f"{name}/rows/{n}/{part}": v for part, v in store.arrays().items()}
+    return arrays
+
+
+def _unpack(name: str, arrays: Arrays) -> State | None:
+    if f"{name}/round" not in arrays:
+        return None
+    stores: dict[str, Arrays] = {}
+    parts: dict[str, Arrays] = {"shared": {}, "server": {}, "private": {}}
+    for key, value in arrays.items():
+        head, _, rest = key.partition("/")
+        if head != name:
+            continue
+        kind, _, slot = rest.partition("/")
+        if kind in parts:
+            parts[kind][slot] = value
+        elif kind == "rows":
+            slot, _, part = slot.rpartition("/")
+            stores.setdefault(slot, {})[part] = value
+    rows = {n: RowStore.from_arrays(stored) for n, stored in stores.items()}
+    return State(int(arrays[f"{name}/round"]), **parts, rows=rows)
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

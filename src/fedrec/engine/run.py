@@ -1,0 +1,149 @@
+"""Run: what ``fedrec.run`` and ``fedrec.open`` give: figures, history, ranks, recommendations."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.federated import View
+from fedrec.core.method import Central, Method
+from fedrec.data.split import Split
+from fedrec.engine.checkpoint import save_checkpoint
+from fedrec.engine.config import RunConfig
+from fedrec.engine.folder import RunFolder
+from fedrec.engine.history import History
+from fedrec.engine.round import Federation
+from fedrec.evaluate.metrics import Ranks, summary
+from fedrec.evaluate.ranking import rank_full, rank_sampled, top_k
+from fedrec.evaluate.scorer import Scorer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass
+class Run:
+    """A finished run. Test figures are those of the round selected on validation."""
+
+    config: RunConfig
+    method: Method
+    split: Split
+    result: dict[str, Any]
+    ranks: pl.DataFrame
+    lines: list[dict[str, Any]]
+    threads: int = 1
+    path: Path | None = None
+    federation: Federation | None = None
+    _central: Scorer | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        test = self.result["test"]
+        return (
+            f"Run({self.method.label} on {self.config.data}, {self.config.protocol.name}, "
+            f"seed {self.config.seed}: "
+            f"HR@10 {test['hr@10']:.4f}, NDCG@10 {test['ndcg@10']:.4f})"
+        )
+
+    @property
+    def validation(self) -> dict[str, float]:
+        return dict(self.result["validation"])
+
+    @property
+    def test(self) -> dict[str, Any]:
+        """Fractions: ``hr@10``, ``ndcg@10``, …, and ``full`` for the ranking of the whole catalogue."""
+        return dict(self.result["test"])
+
+    @property
+    def history(self) -> pl.DataFrame:
+        """One line per round: loss, clients, dropped, bytes, seconds, validation figures."""
+        import polars as pl
+
+        flat = [
+            {k: v for k, v in line.items() if k != "validation"} | (line.get("validation") or {})
+            for line in self.lines
+        ]
+        return pl.DataFrame(flat, infer_schema_length=None)
+
+    def scorer(self, view: View | None = None) -> Scorer:
+        """The selected model. A central yardstick is fitted again, to the same bits."""
+        if isinstance(self.method, Central):
+            if view is not None:
+                raise FedrecError(f"{self.method.label} has no views: it is not federated")
+            if self._central is None:
+                self._central = self.method.fit(self.split, self.config.seed, self.threads)
+            return self._central
+        assert self.federation is not None
+        assert self.federation.selected is not None
+        return self.federation.scorer(self.federation.selected.moment, view)
+
+    def evaluate(self, view: View | None = None, full: bool = False) -> dict[str, float]:
+        """Test figures of the selected round under another view."""
+        return summary(self._ranks(view, full))
+
+    def _ranks(self, view: View | None, full: bool) -> Ranks:
+        rank = rank_full if full else rank_sampled
+        blocks = None
+        if self.federation is not None:
+            blocks = self.federation.engine.blocks(self.federation.everyone)
+        return rank(self.scorer(view), self.split, "test", self.threads, blocks)
+
+    def recommend(
+        self, user: Any, k: int = 10, view: View | None = None, include_seen: bool = False
+    ) -> pl.DataFrame:
+        """The k best items for a user (original id) that it has not met in training, best first."""
+        import polars as pl
+
+        if k < 1:
+            raise FedrecError(f"k={k} asks for no recommendation: give at least 1")
+        items, scores = top_k(self.scorer(view), self.split, k, [self._user(user)], include_seen)
+        real = items[0] >= 0
+        data = self.split.data
+        return pl.DataFrame(
+            {
+                "item": [data.item_ids[i] for i in items[0][real]],
+                "title": [data.title(i) for i in items[0][real]],
+                "score": scores[0][real],
+            }
+        )
+
+    def _user(self, user: Any) -> int:
+        ids = self.split.data.user_ids[self.split.users]
+        at = np.flatnonzero(ids.astype(str) == str(user))
+        if len(at) == 0:
+            hint = nearest(str(user), ids.astype(str)[:5000])
+            hint = hint if hint.startswith("did") else f"users run from {ids[0]} to {ids[-1]}"
+            raise FedrecError(f"user '{user}' took no part in this run: {hint}")
+        return int(at[0])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the run as a folder, to be opened again with ``fedrec.open``."""
+        path = Path(path)
+        if self.path is not None:
+            if path.exists():
+                raise FedrecError(f"{path} exists already: choose another folder")
+            shutil.copytree(self.path, path, ignore=shutil.ignore_patterns(".lock"))
+            return path
+        folder = RunFolder.create(path, self.config)
+        write_run(folder, self)
+        history = History(folder.history)
+        for line in self.lines:
+            history.append(line)
+        history.close()
+        if self.federation is not None:
+            save_checkpoint(folder.checkpoint, self.federation.state, self.federation.selected)
+        folder.unlock()
+        self.path = path
+        return path
+
+
+def write_run(folder: RunFolder, run: Run) -> None:
+    """What a finished run leaves behind besides its history and checkpoint."""
+    temporary = folder.path / "ranks.parquet.tmp"
+    run.ranks.write_parquet(temporary)
+    temporary.replace(folder.path / "ranks.parquet")
+    folder.write_result(run.result)

@@ -1,0 +1,49 @@
+"""Rounds until the end: evaluation every k, early stopping, history, checkpoints, callbacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from fedrec.engine.checkpoint import save_checkpoint
+from fedrec.engine.folder import RunFolder
+from fedrec.engine.history import History
+from fedrec.engine.round import Diverged, Federation, Round
+
+Callback = Callable[[Round, Federation], None]
+
+
+def train(
+    federation: Federation,
+    rounds: int,
+    history: History,
+    folder: RunFolder | None = None,
+    eval_every: int = 1,
+    patience: int | None = None,
+    checkpoint_every: float = 30.0,
+    callbacks: Sequence[Callback] = (),
+) -> str:
+    """Play rounds up to number ``rounds``; returns why it stopped ("" when all were played)."""
+    saved = time.monotonic()
+    stopped = ""
+    federation.warm_up()
+    while federation.state.round < rounds:
+        number = federation.state.round + 1
+        best = federation.selected
+        if patience and best and federation.state.round - best.round >= patience * eval_every:
+            stopped = f"stopped early: no better validation figure in {patience} evaluations"
+            break
+        try:
+            record = federation.play(evaluate=number % eval_every == 0 or number == rounds)
+        except Diverged as error:
+            stopped = str(error)
+            break
+        history.append(record.line())
+        for callback in callbacks:
+            callback(record, federation)
+        if folder and time.monotonic() - saved >= checkpoint_every:
+            save_checkpoint(folder.checkpoint, federation.state, federation.selected)
+            saved = time.monotonic()
+    if folder and federation.state.round:
+        save_checkpoint(folder.checkpoint, federation.state, federation.selected)
+    return stopped
