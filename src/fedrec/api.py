@@ -51,13 +51,13 @@ def run(
     local: bool = False,
     eval_every: int = 1,
     patience: int | None = None,
-    out: str | Path | None = None,
+    out: str | Path | bool | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
-    The reported round is selected on validation; test is read for that round only.
+    ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is read for that round only.
     """
     if isinstance(method, Method) and settings:
         raise FedrecError("give settings to the method's class or by name, not both")
@@ -84,7 +84,9 @@ def run(
     threads = threads_or_all(threads)
     parts = split(data, config.protocol, seed)
     federation = None if isinstance(method, Central) else _federation(method, parts, config, threads)
-    folder = RunFolder.create(Path(out), config) if out is not None else None
+    folder = None
+    if out is not None and out is not False:
+        folder = RunFolder.create(None if out is True else Path(out), config)
     try:
         history = History(folder.history if folder else None)
         return _finish(
@@ -194,6 +196,7 @@ def _federation(method: Method, parts: Split, config: RunConfig, threads: int) -
         channel=[stage.parse(text) for text in config.channel],
         view=config.view,
         local=config.local,
+        rounds=config.rounds or ROUNDS,
     )
 
 
@@ -220,7 +223,7 @@ def _finish(
     blocks = None
     if federation is not None:
         stopped = train(
-            federation, config.rounds or ROUNDS, history, folder, config.eval_every, config.patience,
+            federation, history, folder, config.eval_every, config.patience,
             checkpoint_every, callbacks,
         )  # fmt: skip
         history.close()
@@ -283,6 +286,7 @@ def _result(
         "users_dropped": parts.dropped,
         "users_short_of_candidates": parts.candidates.short,
         "clients_dropped": sum(line["dropped"] for line in history.lines) if federation else None,
+        "notes": [said for s in (federation.channel if federation else ()) if (said := s.says())],
         "controls": controls(parts, played or ROUNDS, config.seed, threads),
         "threads": threads,
         "versions": versions(),

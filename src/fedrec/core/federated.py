@@ -52,6 +52,7 @@ class Federated(Method):
 
     reveals: ClassVar[str]  # what one upload tells a server that sees it alone
     default_view: ClassVar[View] = "global"
+    negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
 
     @abstractmethod
     def slots(self, catalog: Catalog) -> dict[str, Slot]:

@@ -69,7 +69,7 @@ class Plain:
         slots = method.slots(self.catalog)
         self.slots: dict[str, Slot] = localized(slots) if local else slots
         self.uploads: dict[str, Slot] = {} if local else method.uploads(self.catalog)
-        self.sizes = sample_counts(split)
+        self.sizes = sample_counts(split, method.negatives)
         # Rows that a device keeps, before it first touches them: the same for all.
         self.untouched = {n: starting(n, s, seed) for n, s in self._named("private", rows=True).items()}
 
@@ -84,7 +84,7 @@ class Plain:
     def fit(self, state: State, round: int, users: NDArray[np.int64]) -> Fitted:
         """One round of local training on the devices of a block."""
         plan = self.method.plan(self.catalog, round)
-        samples = draw_samples(self.split, self.seed, round, users, plan)
+        samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
         before, after, upload, loss = self._train(state, round, samples, plan, own={})
         finite = _finite([*upload.values(), *(after[n] for n in before)])
         if not finite.all():
@@ -177,7 +177,7 @@ class Plain:
             p for p in self.method.plan(self.catalog, round) if all(fresh >= set(g.names) for g in p.groups)
         ]
         plan = [replace(phase, part="all") for phase in phases]
-        samples = draw_samples(self.split, self.seed, round, users, plan)
+        samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
         _, after, _, _ = self._train(state, round, samples, plan, own)
         return {n: after[n] for n in fresh}
 

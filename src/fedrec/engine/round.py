@@ -81,6 +81,7 @@ class Federation:
     channel: Sequence[Stage] = ()
     view: View | None = None
     local: bool = False
+    rounds: int = 100
     state: State = field(init=False)
     selected: Selected | None = field(init=False, default=None)
 

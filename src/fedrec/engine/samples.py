@@ -32,20 +32,31 @@ class Samples(NamedTuple):
         return Ragged(np.concatenate([[0], np.cumsum(self.rows)]), self.touched[real])
 
 
-def sample_counts(split: Split) -> NDArray[np.int64]:
+def sample_counts(split: Split, negatives: bool = True) -> NDArray[np.int64]:
     """Training samples of every client."""
     positives = np.diff(split.train.indptr)
     free = np.diff(split.forbidden.indptr) < split.n_items
-    return positives * np.where(free, 1 + split.protocol.negatives_per_positive, 1)
+    return positives * np.where(free, 1 + _per_positive(split, negatives), 1)
 
 
-def draw_samples(split: Split, seed: int, round: int, users: NDArray[np.int64], plan: list[Phase]) -> Samples:
+def _per_positive(split: Split, negatives: bool) -> int:
+    return split.protocol.negatives_per_positive if negatives else 0
+
+
+def draw_samples(
+    split: Split,
+    seed: int,
+    round: int,
+    users: NDArray[np.int64],
+    plan: list[Phase],
+    negatives: bool = True,
+) -> Samples:
     """Draw a round's negatives for some clients and lay out every pass that the plan asks for."""
     train, forbidden = split.train, split.forbidden
-    per_positive = split.protocol.negatives_per_positive
+    per_positive = _per_positive(split, negatives)
     keys = split.keys[users]
     positives = np.diff(train.indptr)[users]
-    counts = sample_counts(split)[users]
+    counts = sample_counts(split, negatives)[users]
     shape = (len(users), int(counts.max()))
     items, index, touched = (np.zeros(shape, np.int32) for _ in range(3))
     rows = np.zeros(len(users), np.int64)

@@ -15,7 +15,6 @@ Callback = Callable[[Round, Federation], None]
 
 def train(
     federation: Federation,
-    rounds: int,
     history: History,
     folder: RunFolder | None = None,
     eval_every: int = 1,
@@ -23,7 +22,8 @@ def train(
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
 ) -> str:
-    """Play rounds up to number ``rounds``; returns why it stopped ("" when all were played)."""
+    """Play the rounds that are left; returns why it stopped ("" when all were played)."""
+    rounds = federation.rounds
     saved = time.monotonic()
     stopped = ""
     federation.warm_up()

@@ -1,0 +1,68 @@
+"""fedrec doctor: what is installed, what is found, what is missing and how to get it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def doctor(
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
+    ] = False,
+) -> None:
+    """Versions, threads, memory, data found; what is missing and how to install it."""
+    import json as json_format
+
+    facts = _facts()
+    if json:
+        typer.echo(json_format.dumps(facts))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in facts["versions"].items():
+        table.add_row(name, value)
+    for name in ("threads", "memory_gb", "cache", "data_folders"):
+        value = facts[name]
+        table.add_row(
+            name.replace("_", " "), ", ".join(value) or "-" if isinstance(value, list) else str(value)
+        )
+    table.add_row("data found", ", ".join(facts["data"]) or "-")
+    console.print(table)
+    for line in facts["missing"]:
+        console.print(f"missing: {line}", style="yellow")
+    if not facts["missing"]:
+        console.print("Nothing is missing.", style="green")
+
+
+def _facts() -> dict[str, Any]:
+    import os
+
+    import platformdirs
+
+    from fedrec.api import threads_or_all
+    from fedrec.data.sources.catalog import SOURCES
+    from fedrec.data.sources.find import find
+    from fedrec.engine.result import versions
+
+    folders = [f for f in os.environ.get("FEDREC_DATA", "").split(os.pathsep) if f]
+    missing = [f"the folder {f} of FEDREC_DATA does not exist" for f in folders if not os.path.isdir(f)]
+    installed = versions()
+    if "torch" not in installed:
+        missing.append("PyTorch, for methods without a compiled form: pip install 'fedrec[torch]'")
+    memory = (
+        os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30 if hasattr(os, "sysconf") else 0.0
+    )
+    return {
+        "versions": installed,
+        "threads": threads_or_all(None),
+        "memory_gb": round(memory, 1),
+        "cache": platformdirs.user_cache_dir("fedrec"),
+        "data_folders": folders,
+        "data": ["demo", *(name for name, source in SOURCES.items() if find(source))],
+        "missing": missing,
+    }

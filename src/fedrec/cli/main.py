@@ -1,0 +1,56 @@
+"""The command line. Heavy imports happen inside the commands, so that ``fedrec --help`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fedrec.cli import data, doctor, methods, run
+
+app = typer.Typer(
+    name="fedrec",
+    help="Personalized federated recommendation: train, compare and extend methods, honestly measured.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run.run)
+app.command("methods")(methods.methods)
+app.command("doctor")(doctor.doctor)
+app.add_typer(data.app, name="data")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import fedrec
+
+        typer.echo(f"fedrec {fedrec.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: an error of the user's is one sentence and code 2, never a traceback."""
+    from fedrec.core.errors import FedrecError
+
+    try:
+        app()
+    except FedrecError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

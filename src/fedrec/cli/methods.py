@@ -1,0 +1,128 @@
+"""fedrec methods: what there is, and the settings of one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method: list its settings.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
+    ] = False,
+) -> None:
+    """All methods and wrappers: paper, what stays private, what an upload reveals, when to use it."""
+    import json as json_format
+
+    from rich.console import Console
+
+    facts = _settings(name) if name else _all()
+    if json:
+        typer.echo(json_format.dumps(facts))
+        return
+    console = Console(highlight=False)
+    for table in _settings_tables(facts) if name else _method_tables(facts):
+        console.print(table)
+
+
+def _all() -> dict[str, Any]:
+    from fedrec.core.federated import Federated
+    from fedrec.core.slots import Catalog
+    from fedrec.methods import METHODS, WRAPPERS, find
+
+    catalog = Catalog(1, 1)
+    found = []
+    for name in METHODS:
+        kind = find(name)
+        facts = {"name": name, "citation": kind.citation, "use_when": kind.use_when}
+        if issubclass(kind, Federated):
+            method = kind()
+            stays = [n for n, s in method.slots(catalog).items() if s.owner in ("private", "fresh")]
+            facts |= {"kind": "federated", "private": stays, "uploads": list(method.uploads(catalog))}
+            facts |= {"reveals": method.reveals, "view": method.default_view}
+        else:
+            facts |= {"kind": "central"}
+        found.append(facts)
+    for name in WRAPPERS:
+        kind = find(name)
+        facts = {"name": name, "kind": "wrapper", "citation": kind.citation, "use_when": kind.use_when}
+        found.append(facts)
+    return {"methods": found}
+
+
+def _method_tables(facts: dict[str, Any]) -> list[Any]:
+    from rich.table import Table
+
+    headings = {
+        "federated": "Federated methods",
+        "wrapper": "Wrappers, written base+wrapper",
+        "central": "Central yardsticks: they see all interactions in one place",
+    }
+    tables = []
+    for kind, heading in headings.items():
+        table = Table(title=heading, title_justify="left", title_style="bold", show_lines=kind == "federated")
+        table.add_column("name", no_wrap=True)
+        for column in ("paper", "use it when"):
+            table.add_column(column)
+        if kind == "federated":
+            for column in ("stays private", "is uploaded", "what one upload reveals"):
+                table.add_column(column)
+        for row in (m for m in facts["methods"] if m["kind"] == kind):
+            cells = [row["name"], row["citation"], row["use_when"]]
+            if kind == "federated":
+                cells += [_short(row["private"]), _short(row["uploads"]), row["reveals"]]
+            table.add_row(*cells)
+        tables.append(table)
+    return tables
+
+
+def _short(names: list[str]) -> str:
+    """Layers are many: name the first few."""
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} … {names[-1]}"
+
+
+def _settings(name: str) -> dict[str, Any]:
+    from fedrec.methods import find, own_fields
+
+    parts = []
+    for part in name.split("+"):
+        kind = find(part)
+        fields = [
+            {
+                "name": field,
+                "default": list(value)
+                if isinstance(value := kind.model_fields[field].default, tuple)
+                else value,
+                "description": kind.model_fields[field].description or "",
+            }
+            for field in own_fields(kind)
+        ]
+        about = (kind.__doc__ or "").strip() or _module_docstring(kind)
+        parts.append({"name": part, "citation": kind.citation, "about": about, "settings": fields})
+    return {"method": name, "parts": parts}
+
+
+def _module_docstring(kind: type) -> str:
+    import sys
+
+    return (sys.modules[kind.__module__].__doc__ or "").strip()
+
+
+def _settings_tables(facts: dict[str, Any]) -> list[Any]:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown: list[Any] = []
+    for part in facts["parts"]:
+        table = Table(box=None, pad_edge=False)
+        for column in ("setting", "default", "meaning"):
+            table.add_column(column)
+        for field in part["settings"]:
+            default = field["default"]
+            text = ",".join(map(str, default)) if isinstance(default, list) else str(default)
+            table.add_row(field["name"], text or "(none)", field["description"])
+        shown += [Text(part["name"], style="bold"), Text(part["about"] + "\n")]
+        shown.append(table if part["settings"] else Text("It has no settings."))
+    return shown

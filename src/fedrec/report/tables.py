@@ -1,0 +1,106 @@
+"""Results as tables for the terminal. Figures are in percent there, fractions in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"
+
+
+def result_table(result: dict[str, Any]) -> Table:
+    """One run: what was measured, how, beside its controls."""
+    test, controls = result["test"], result["controls"]
+    table = Table(
+        title=f"{result['method']} on {result['data']}, protocol {result['protocol']}, seed {result['seed']}",
+        title_justify="left",
+        caption=caption(result),
+        caption_justify="left",
+    )
+    table.add_column("")
+    for heading in ("HR@10", "NDCG@10", "AUC"):
+        table.add_column(heading, justify="right")
+
+    def row(name: str, figures: dict[str, Any], style: str | None = None) -> None:
+        table.add_row(name, *(percent(figures.get(k)) for k in ("hr@10", "ndcg@10", "auc")), style=style)
+
+    row("test, 99 candidates", test, "bold")
+    row("test, full ranking", test["full"])
+    row("validation", result["validation"])
+    table.add_section()
+    row("control: popularity", controls["popularity"])
+    row("control: negative counter", controls["counter"])
+    return table
+
+
+def caption(result: dict[str, Any]) -> str:
+    """How the figures came about, in a few lines."""
+    rule = result["protocol_settings"]
+    lines = [
+        f"{result['users']:,} users ({result['users_dropped']:,} dropped), {result['items']:,} items; "
+        f"negatives from {rule['negatives_from']} items; selected on validation {rule['select_on']}"
+    ]
+    if result["selected_round"] is not None:
+        lines.append(
+            f"round {result['selected_round']} of {result['rounds']}, view {result['view']}, "
+            f"engine {result['engine']}"
+            + (", never aggregated" if result["local"] else "")
+            + "".join(f", channel {stage}" for stage in result["channel"])
+        )
+        up, down, pace = (
+            result[k] for k in ("bytes_up_per_client", "bytes_down_per_client", "clients_per_second")
+        )
+        lines.append(
+            f"{result['seconds_per_round']:.3f} s a round, {pace:,.0f} clients/s; "
+            f"{(up or 0) / 1e3:,.1f} kB up and {down / 1e3:,.1f} kB down per client and round"
+        )
+    if result["run"]:
+        lines.append(f"saved in {result['run']}")
+    return "\n".join(lines)
+
+
+def notes(result: dict[str, Any]) -> list[str]:
+    """What a reader of the figures must know."""
+    found = []
+    counter = result["controls"]["counter"]
+    if counter["leaks"]:
+        found.append(
+            f"This protocol leaks: counting how often an item was NOT drawn as a negative, without any model, "
+            f"ranks the test item with AUC {percent(counter['auc'])} (chance is 50). "
+            "Use --protocol strict for honest figures."
+        )
+    if result["clients_dropped"]:
+        found.append(f"{result['clients_dropped']} client updates were not finite and were dropped.")
+    if result["users_short_of_candidates"]:
+        found.append(
+            f"{result['users_short_of_candidates']:,} users had fewer than "
+            f"{result['protocol_settings']['candidates']} candidates."
+        )
+    if result["stopped"]:
+        found.append(result["stopped"] + ".")
+    return [*found, *result.get("notes", [])]
+
+
+def compare_table(title: str, results: Sequence[dict[str, Any]]) -> Table:
+    """Several runs, a line each."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("method", no_wrap=True)
+    table.add_column("protocol")
+    for heading in ("HR@10", "NDCG@10", "full HR@10", "rounds", "s/round"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        test, pace = result["test"], result["seconds_per_round"]
+        table.add_row(
+            result["method"],
+            result["protocol"],
+            percent(test["hr@10"]),
+            percent(test["ndcg@10"]),
+            percent(test["full"]["hr@10"]),
+            str(result["rounds"] or "-"),
+            "-" if pace is None else f"{pace:.3f}",
+        )
+    return table
