@@ -12,7 +12,7 @@ import numpy as np
 import fedrec
 from fedrec.channel import stage
 from fedrec.channel.bytes import downloaded
-from fedrec.core.errors import FedrecError
+from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.core.federated import Federated, View
 from fedrec.core.method import Central, Method
 from fedrec.data.interactions import Interactions
@@ -57,7 +57,8 @@ def run(
 ) -> Run:
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
-    ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is read for that round only.
+    ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
+    read for that round only.
     """
     if isinstance(method, Method) and settings:
         raise FedrecError("give settings to the method's class or by name, not both")
@@ -92,6 +93,10 @@ def run(
         return _finish(
             method, parts, config, threads, federation, history, folder, checkpoint_every, callbacks
         )
+    except KeyboardInterrupt:
+        if folder is None:
+            raise
+        raise Interrupted(f"fedrec run {config.method} --resume {folder.path}") from None
     finally:
         if folder:
             folder.unlock()

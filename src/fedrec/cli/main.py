@@ -41,15 +41,16 @@ def _root(
 
 def main() -> None:
     """Entry point: an error of the user's is one sentence and code 2, never a traceback."""
-    from fedrec.core.errors import FedrecError
+    from fedrec.core.errors import FedrecError, Interrupted
 
     try:
         app()
+    except Interrupted as stop:
+        typer.echo(str(stop), err=True)
+        sys.exit(130)
     except FedrecError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
 
 
 if __name__ == "__main__":

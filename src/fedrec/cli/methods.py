@@ -36,7 +36,7 @@ def _all() -> dict[str, Any]:
     found = []
     for name in METHODS:
         kind = find(name)
-        facts = {"name": name, "citation": kind.citation, "use_when": kind.use_when}
+        facts: dict[str, Any] = {"name": name, "citation": kind.citation, "use_when": kind.use_when}
         if issubclass(kind, Federated):
             method = kind()
             stays = [n for n, s in method.slots(catalog).items() if s.owner in ("private", "fresh")]
@@ -62,20 +62,17 @@ def _method_tables(facts: dict[str, Any]) -> list[Any]:
     }
     tables = []
     for kind, heading in headings.items():
-        table = Table(title=heading, title_justify="left", title_style="bold", show_lines=kind == "federated")
-        table.add_column("name", no_wrap=True)
-        for column in ("paper", "use it when"):
-            table.add_column(column)
-        if kind == "federated":
-            for column in ("stays private", "is uploaded", "what one upload reveals"):
-                table.add_column(column)
+        table = Table("name", "paper", "use it when", title=heading, title_justify="left", title_style="bold")
         for row in (m for m in facts["methods"] if m["kind"] == kind):
-            cells = [row["name"], row["citation"], row["use_when"]]
-            if kind == "federated":
-                cells += [_short(row["private"]), _short(row["uploads"]), row["reveals"]]
-            table.add_row(*cells)
+            table.add_row(row["name"], row["citation"], row["use_when"])
         tables.append(table)
-    return tables
+    leaves = Table(
+        "name", "stays on the device", "is uploaded", "what one upload reveals if it is seen alone"
+    )
+    leaves.title, leaves.title_justify, leaves.title_style = "What leaves a device", "left", "bold"
+    for row in (m for m in facts["methods"] if m["kind"] == "federated"):
+        leaves.add_row(row["name"], _short(row["private"]), _short(row["uploads"]), row["reveals"])
+    return [tables[0], leaves, *tables[1:]]
 
 
 def _short(names: list[str]) -> str:

@@ -138,8 +138,8 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
         given = list(given) if name == "channel" else given
         if str(given) != str(list(value) if name == "channel" else value):
             raise FedrecError(
-                f"{folder} was made with --{name.replace('_', '-')} {value}: a resumed run keeps its options, "
-                "only --rounds may grow"
+                f"{folder} was made with --{name.replace('_', '-')} {value}: a resumed run keeps its "
+                "options, only --rounds may grow"
             )
     if context.params["out"] is not None:
         raise FedrecError(f"--out and --resume exclude each other: --resume goes on in {folder}")
@@ -195,9 +195,10 @@ def _print(finished: Run, json: bool) -> None:
         return
     from rich.console import Console
 
-    from fedrec.report.tables import notes, result_table
+    from fedrec.report.tables import about, notes, result_table
 
     console = Console(highlight=False)
     console.print(result_table(finished.result))
+    console.print(about(finished.result))
     for note in notes(finished.result):
         console.print(note, style="yellow")

@@ -14,6 +14,13 @@ class DataError(FedrecError):
     """Data that cannot be found, read or used."""
 
 
+class Interrupted(FedrecError):
+    """Stopped from the keyboard; what was saved can be gone on with."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(f"interrupted; go on from the last checkpoint with: {command}")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint to append to "unknown …": the nearest valid name, or all of them where nothing is near."""
     options = sorted(known)

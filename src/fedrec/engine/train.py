@@ -44,6 +44,6 @@ def train(
         if folder and time.monotonic() - saved >= checkpoint_every:
             save_checkpoint(folder.checkpoint, federation.state, federation.selected)
             saved = time.monotonic()
-    if folder and federation.state.round:
+    if folder:
         save_checkpoint(folder.checkpoint, federation.state, federation.selected)
     return stopped

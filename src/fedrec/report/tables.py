@@ -18,8 +18,6 @@ def result_table(result: dict[str, Any]) -> Table:
     table = Table(
         title=f"{result['method']} on {result['data']}, protocol {result['protocol']}, seed {result['seed']}",
         title_justify="left",
-        caption=caption(result),
-        caption_justify="left",
     )
     table.add_column("")
     for heading in ("HR@10", "NDCG@10", "AUC"):
@@ -37,7 +35,7 @@ def result_table(result: dict[str, Any]) -> Table:
     return table
 
 
-def caption(result: dict[str, Any]) -> str:
+def about(result: dict[str, Any]) -> str:
     """How the figures came about, in a few lines."""
     rule = result["protocol_settings"]
     lines = [
@@ -69,8 +67,8 @@ def notes(result: dict[str, Any]) -> list[str]:
     counter = result["controls"]["counter"]
     if counter["leaks"]:
         found.append(
-            f"This protocol leaks: counting how often an item was NOT drawn as a negative, without any model, "
-            f"ranks the test item with AUC {percent(counter['auc'])} (chance is 50). "
+            "This protocol leaks: counting how often an item was NOT drawn as a negative, without any "
+            f"model, ranks the test item with AUC {percent(counter['auc'])} (chance is 50). "
             "Use --protocol strict for honest figures."
         )
     if result["clients_dropped"]:
