@@ -92,7 +92,9 @@ class Plain:
         held = samples.held()
         real = np.arange(samples.touched.shape[1]) < samples.rows[:, None]
         packed = {
-            n: Rows(held, after[n][real]) for n, s in self.slots.items() if s.rows and s.owner != "fresh"
+            n: Rows(held, after[n][real])
+            for n, s in self.slots.items()
+            if s.rows and s.owner in ("shared", "private")
         }
         device = ("private", "fresh")
         return Fitted(
