@@ -30,7 +30,7 @@ from fedrec.evaluate.metrics import Ranks
 from fedrec.evaluate.protocol import Protocol
 from fedrec.evaluate.protocol import protocol as named_protocol
 from fedrec.evaluate.ranking import rank_full, rank_sampled
-from fedrec.methods import make, settings_of
+from fedrec.methods import make, settings_of, spec_of
 
 ROUNDS = 100
 
@@ -66,7 +66,7 @@ def run(
     data = fedrec.load(data) if isinstance(data, str) else data
     config = RunConfig(
         fedrec=fedrec.__version__,
-        method=method.label,
+        method=spec_of(method),
         settings=settings_of(method),
         data=data.name,
         fingerprint=fingerprint(data),

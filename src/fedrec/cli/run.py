@@ -105,10 +105,10 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
     """A resumed run keeps its configuration; only more rounds may be asked for."""
     from fedrec.core.errors import FedrecError
     from fedrec.engine.folder import RunFolder
-    from fedrec.methods import make, settings_of
+    from fedrec.methods import make, same_spec, settings_of
 
     config = RunFolder.existing(folder).config()
-    if method != config.method:
+    if not same_spec(method, config.method):
         raise FedrecError(f"{folder} is a run of {config.method}, not of {method}")
     if settings:
         asked = settings_of(make(method, settings))

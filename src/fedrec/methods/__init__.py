@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fedrec.core.errors import FedrecError, nearest
@@ -47,12 +49,14 @@ def make(spec: str, settings: dict[str, Any] | None = None) -> Method:
 
     A setting goes to the part that has it; ``part.name`` says which where several do.
     """
+    from fedrec.core.wrapper import Wrapper
+
     base_name, *wrapper_names = spec.split("+")
     classes = [find(name) for name in (base_name, *wrapper_names)]
-    if base_name in WRAPPERS:
+    if issubclass(classes[0], Wrapper):
         raise FedrecError(f"'{base_name}' is a wrapper: put it over a method, as in fedmf+{base_name}")
-    for name in wrapper_names:
-        if name not in WRAPPERS and ".py:" not in name:
+    for name, kind in zip(wrapper_names, classes[1:], strict=True):
+        if not issubclass(kind, Wrapper):
             raise FedrecError(f"'{name}' is not a wrapper: {nearest(name, WRAPPERS)}")
     mine: list[dict[str, Any]] = [{} for _ in classes]
     for key, value in (settings or {}).items():
@@ -81,8 +85,33 @@ def own_fields(kind: type[Method]) -> list[str]:
     return list(kind.model_fields)
 
 
+def spec_of(method: Method) -> str:
+    """What ``make`` finds it by: its label, with one's own classes as ``file.py:Class``."""
+    base = getattr(method, "base", None)
+    kind = type(method)
+    mine = {**METHODS, **WRAPPERS}.get(method.name) == f"{kind.__module__}:{kind.__name__}"
+    name = method.name if mine else _place(kind)
+    return name if base is None else f"{spec_of(base)}+{name}"
+
+
+def same_spec(a: str, b: str) -> bool:
+    """Whether two specs name the same method, however the paths of files are written."""
+
+    def parts(spec: str) -> list[str]:
+        return [str(Path(part).resolve()) if ".py:" in part else part for part in spec.split("+")]
+
+    return parts(a) == parts(b)
+
+
+def _place(kind: type[Method]) -> str:
+    try:
+        return f"{Path(inspect.getfile(kind)).resolve()}:{kind.__name__}"
+    except (TypeError, OSError):  # written at a prompt: known to this process alone
+        return kind.name
+
+
 def settings_of(method: Method) -> dict[str, Any]:
-    """All settings of a method and its wrappers, such that ``make(label, settings)`` gives it again."""
+    """All settings of a method and its wrappers, such that ``make(spec, settings)`` gives it again."""
     values = {f"{method.name}.{f}": getattr(method, f) for f in own_fields(type(method))}
     base = getattr(method, "base", None)
     return {**settings_of(base), **values} if base is not None else values
@@ -92,18 +121,31 @@ def _from_file(name: str) -> type[Method]:
     path, _, attribute = name.rpartition(":")
     if not Path(path).is_file():
         raise FedrecError(f"there is no file '{path}': give your method as file.py:Class")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    found = getattr(module, attribute, None)
+    found = getattr(_module(Path(path).resolve()), attribute, None)
     if not (isinstance(found, type) and issubclass(found, Method)):
         raise FedrecError(
             f"{path} defines no method '{attribute}': write a class derived from a fedrec method"
         )
     return found
+
+
+def _module(path: Path) -> ModuleType:
+    """The module of a file, as it was imported already or imported now: its classes exist once."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file is not None and Path(file).resolve() == path:
+            return module
+    spec = importlib.util.spec_from_file_location(f"fedrec_own_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[spec.name]
+        raise FedrecError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
 
 
 def __getattr__(name: str) -> Any:
