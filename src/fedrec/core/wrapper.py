@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import SerializeAsAny
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Params, Total
+from fedrec.core.federated import Params, Total, View
 from fedrec.core.gradient import Batch, GradientMethod, Group, Loss, Phase
 from fedrec.core.method import Method
 from fedrec.core.slots import Array, Catalog, Slot
@@ -26,9 +26,12 @@ class Wrapper(GradientMethod):
             raise FedrecError(
                 f"{self.name} goes over methods trained by gradient steps: {base.label} has no {missing}"
             )
-        # How a client passes over its data is the base's affair.
-        for name in ("batch_size", "epochs", "tolerance"):
-            settings.setdefault(name, getattr(base, name))
+        for name in GradientMethod.model_fields:  # how a client passes over its data is the base's affair
+            if name in settings:
+                raise FedrecError(
+                    f"{name} is a setting of {base.label}, not of {self.name}: give it to the base"
+                )
+            settings[name] = getattr(base, name)
         super().__init__(base=base, **settings)  # type: ignore[call-arg]
 
     @property
@@ -38,6 +41,14 @@ class Wrapper(GradientMethod):
     @property
     def reveals(self) -> str:  # type: ignore[override]
         return self.base.reveals
+
+    @property
+    def default_view(self) -> View:  # type: ignore[override]
+        return self.base.default_view
+
+    @property
+    def negatives(self) -> bool:  # type: ignore[override]
+        return self.base.negatives
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         return self.base.slots(catalog)
