@@ -202,6 +202,7 @@ def _federation(method: Method, parts: Split, config: RunConfig, threads: int) -
         view=config.view,
         local=config.local,
         rounds=config.rounds or ROUNDS,
+        engine_name=config.engine,
     )
 
 

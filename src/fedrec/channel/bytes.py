@@ -5,22 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from fedrec.core.slots import Slot
-from fedrec.engine.upload import Upload
 
 NUMBER = 4  # bytes of a float32, and of an item's code
 
 
-def uploaded(upload: Upload, slots: dict[str, Slot]) -> int:
-    """What the clients of a block send: touched rows with their item codes, other slots whole."""
+def uploaded(declared: dict[str, Slot], clients: int, rows: int, whole_tables: bool) -> int:
+    """What clients send: of tables the touched rows with their item codes, other arrays whole."""
     total = 0
-    for name in upload.rows:
-        n_items, *width = slots[name].shape
-        row = NUMBER * int(np.prod(width))
-        if upload.whole_tables:
-            total += upload.clients * n_items * row
+    for slot in declared.values():
+        if slot.rows and not whole_tables:
+            total += rows * NUMBER * (int(np.prod(slot.shape[1:])) + 1)
         else:
-            total += len(upload.held.items) * (row + NUMBER)
-    return total + sum(upload.clients * NUMBER * int(np.prod(slots[name].shape)) for name in upload.dense)
+            total += clients * NUMBER * int(np.prod(slot.shape))
+    return total
 
 
 def downloaded(slots: dict[str, Slot]) -> int:

@@ -16,7 +16,6 @@ from pydantic import Field
 from fedrec.channel.stage import Stage
 from fedrec.core.federated import Total
 from fedrec.core.rng import generator
-from fedrec.engine.upload import Upload
 
 NOISE = "laplace"
 
@@ -30,9 +29,9 @@ class Laplace(Stage):
         description="noise on the whole table (the paper's), or on touched rows, which shows which they are",
     )
 
-    def on_device(self, upload: Upload) -> Upload:
-        # The noise itself is added in the sum; a table with noise everywhere has to be sent whole.
-        return replace(upload, whole_tables=upload.whole_tables or self.rows == "all")
+    @property
+    def dense(self) -> bool:
+        return self.rows == "all"
 
     def in_sum(self, total: Total, seed: int, round: int) -> Total:
         """The sum of n Laplace variables is the difference of two Gamma(n) variables: exact, and cheap.

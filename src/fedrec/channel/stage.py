@@ -14,10 +14,16 @@ class Stage(Settings):
     """One thing that happens to uploads. Its half on the device sees one client's upload at a time."""
 
     name: ClassVar[str]
+    single: ClassVar[bool] = False  # looks at single uploads; otherwise the engine may hand over their sum
 
     def on_device(self, upload: Upload) -> Upload:
-        """What a device does to its upload before it leaves."""
+        """What a device does to its upload before it leaves (of stages with ``single``)."""
         return upload
+
+    @property
+    def dense(self) -> bool:
+        """Whether devices have to send their tables whole, touched or not."""
+        return False
 
     def in_sum(self, total: Total, seed: int, round: int) -> Total:
         """Noise that all devices add independently, drawn at once for the sum of it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from fedrec.core.errors import FedrecError
+from fedrec.core.loglinear import LogLinear
 from fedrec.core.method import Method
 from fedrec.core.slots import Array, Catalog, Slot
 
@@ -77,6 +78,10 @@ class Federated(Method):
     @abstractmethod
     def logits(self, p: Any, i: Any) -> Any:
         """The scores of items ``i`` with arrays ``p``; what is trained and what ranks."""
+
+    def log_linear(self) -> LogLinear | None:
+        """The slots of an inner-product score, where compiled kernels may run this method."""
+        return None
 
     def tables(self, p: Params) -> SimpleNamespace:
         """The arrays as attributes, those with a row per item indexed by item."""

@@ -10,6 +10,7 @@ from pydantic import SerializeAsAny
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Params, Total, View
 from fedrec.core.gradient import Batch, GradientMethod, Group, Loss, Phase
+from fedrec.core.loglinear import LogLinear
 from fedrec.core.method import Method
 from fedrec.core.slots import Array, Catalog, Slot
 
@@ -58,6 +59,9 @@ class Wrapper(GradientMethod):
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         return self.base.plan(catalog, round)
+
+    def log_linear(self) -> LogLinear | None:
+        return None  # a wrapper that knows its kernel says so
 
     def receive(self, shared: Params, private: Params) -> Params:
         return self.base.receive(shared, private)

@@ -23,7 +23,7 @@ class RunConfig(Settings):
     protocol: Protocol
     seed: int = Field(0, ge=0, lt=2**63)
     rounds: int | None = Field(None, ge=1)
-    engine: Literal["auto", "plain"] = "auto"
+    engine: Literal["auto", "plain", "fused"] = "auto"
     clients: int | float | None = Field(None, gt=0)
     channel: tuple[str, ...] = ()
     view: Literal["own", "global", "random"] | None = None

@@ -7,8 +7,9 @@ This engine is the meaning of every method; the fused one must agree with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,38 +18,18 @@ from numpy.typing import NDArray
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, View, outgoing
 from fedrec.core.gradient import Batch, Phase
-from fedrec.core.rng import generator
 from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.split import Split
 from fedrec.engine.cohort import blocks
+from fedrec.engine.interface import Fitted, Held
 from fedrec.engine.samples import Samples, draw_samples, sample_counts
-from fedrec.engine.state import State, localized, starting
+from fedrec.engine.state import State, freshly, localized, starting
 from fedrec.engine.store import Rows, overlay
-from fedrec.engine.upload import Upload
+from fedrec.engine.upload import Upload, summed
 
 BLOCK_SAMPLES = 32_768  # padded samples per block: its rows stay in cache
 BLOCK_CLIENTS = 128
 TILE = 2048  # items scored at once when a client's own rows rank the whole catalogue
-FRESH = "fresh"
-
-
-@dataclass(frozen=True)
-class Held:
-    """What the devices of a block rank with: their private arrays, and rows that are their own."""
-
-    users: NDArray[np.int64]
-    private: dict[str, Array]
-    rows: dict[str, Rows]
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A block after its local training."""
-
-    upload: Upload
-    held: Held
-    loss: Array
-    finite: NDArray[np.bool_]  # the others are dropped: their device is as before the round
 
 
 class Plain:
@@ -81,36 +62,48 @@ class Plain:
 
     # -- training ------------------------------------------------------------------------------
 
-    def fit(self, state: State, round: int, users: NDArray[np.int64]) -> Fitted:
-        """One round of local training on the devices of a block."""
+    def fit(
+        self,
+        state: State,
+        round: int,
+        users: NDArray[np.int64],
+        *,
+        single: bool = False,
+        rows: bool = True,
+        lines: NDArray[np.int32] | None = None,
+    ) -> Fitted:
+        start = time.perf_counter()
         plan = self.method.plan(self.catalog, round)
-        samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
-        before, after, upload, loss = self._train(state, round, samples, plan, own={})
-        finite = _finite([*upload.values(), *(after[n] for n in before)])
+        samples = draw_samples(self.split, self.seed, round, users, plan)
+        before, after, sent, loss = self._train(state, round, samples, plan, own={})
+        finite = _finite([*sent.values(), *(after[n] for n in before)])
         if not finite.all():
             after = {n: _where(finite, v, before[n]) for n, v in after.items() if n in before}
         held = samples.held()
         real = np.arange(samples.touched.shape[1]) < samples.rows[:, None]
-        packed = {
-            n: Rows(held, after[n][real])
-            for n, s in self.slots.items()
-            if s.rows and s.owner in ("shared", "private")
-        }
+        upload = Upload(
+            held=held,
+            rows={n: v[real] for n, v in sent.items() if self.uploads[n].rows},
+            dense={n: v for n, v in sent.items() if not self.uploads[n].rows},
+            weights=self.method.weight(samples.counts),
+        ).only(finite)
         device = ("private", "fresh")
+        private = {n: after[n] for n, s in self.slots.items() if s.owner in device and not s.rows}
+        tuned = {
+            n: Rows(held, after[n][real]) for n, s in self.slots.items() if s.rows and s.owner != "fresh"
+        }
+        trained = time.perf_counter()
+        scores = None if lines is None else self.score(state, Held(users, private, tuned), lines)
         return Fitted(
-            upload=Upload(
-                held=held,
-                rows={n: v[real] for n, v in upload.items() if self.uploads[n].rows},
-                dense={n: v for n, v in upload.items() if not self.uploads[n].rows},
-                weights=self.method.weight(samples.counts),
-            ),
-            held=Held(
-                users,
-                {n: after[n] for n, s in self.slots.items() if s.owner in device and not s.rows},
-                packed,
-            ),
-            loss=loss,
-            finite=finite,
+            users,
+            private,
+            loss,
+            finite,
+            sent=upload if single else summed(upload, self.uploads),
+            rows_sent=len(upload.held.items),
+            rows=tuned if rows else None,
+            scores=scores,
+            seconds=(trained - start, time.perf_counter() - trained),
         )
 
     def _train(
@@ -153,8 +146,7 @@ class Plain:
         return before, _arrays(after), _arrays(upload), loss.numpy()
 
     def _fresh(self, name: str, slot: Slot, round: int, users: NDArray[np.int64]) -> Array:
-        keys = self.split.keys[users]
-        return np.stack([slot.begin(generator(self.seed, f"{FRESH}:{name}", round, int(k))) for k in keys])
+        return np.repeat(freshly(name, slot, self.seed, round)[None], len(users), axis=0)
 
     # -- ranking -------------------------------------------------------------------------------
 

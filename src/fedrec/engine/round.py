@@ -21,13 +21,14 @@ from fedrec.channel.bytes import uploaded
 from fedrec.channel.stage import Stage
 from fedrec.core.blocks import in_order
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Federated, View
+from fedrec.core.federated import Federated, Total, View
 from fedrec.data.split import Split
+from fedrec.engine.choose import choose_engine
 from fedrec.engine.cohort import cohort_size, sample_cohort
-from fedrec.engine.plain import Fitted, Plain
+from fedrec.engine.interface import Fitted
 from fedrec.engine.state import State, begin
 from fedrec.engine.store import RowStore
-from fedrec.engine.upload import Upload, add, empty_total
+from fedrec.engine.upload import Upload, add, empty_total, summed
 from fedrec.engine.views import Moment, ViewScorer
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import count_sampled, held_out, rank_sampled
@@ -82,11 +83,13 @@ class Federation:
     view: View | None = None
     local: bool = False
     rounds: int = 100
+    engine_name: str = "auto"
     state: State = field(init=False)
     selected: Selected | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.engine = Plain(self.method, self.split, self.seed, self.local)
+        self.engine = choose_engine(self.engine_name, self.method, self.split, self.seed, self.local)
+        self.whole_tables = any(stage.dense for stage in self.channel)
         self.cohort = cohort_size(self.clients, self.split.n_users)
         self.view = self.view or ("own" if self.local else self.method.default_view)
         self.everyone = np.arange(self.split.n_users)
@@ -125,34 +128,33 @@ class Federation:
         losses = 0.0
         busy_fit = busy_rank = 0.0
 
-        def work(block: NDArray[np.int64]) -> tuple[Fitted, Ranks | None, float, float]:
-            start = time.perf_counter()
-            fitted = self.engine.fit(before, number, block)
-            trained = time.perf_counter()
-            found = None
-            if inside:
-                items = held_out(self.split, "valid", block)
-                found = count_sampled(self.engine.score(before, fitted.held, items), items)
-            return fitted, found, trained - start, time.perf_counter() - trained
+        single = any(stage.single for stage in self.channel)
+
+        def work(block: NDArray[np.int64]) -> Fitted:
+            lines = held_out(self.split, "valid", block) if inside else None
+            return self.engine.fit(before, number, block, single=single, rows=bool(rows), lines=lines)
 
         start = time.perf_counter()
-        for fitted, found, fit_time, rank_time in in_order(work, self.engine.blocks(users), self.threads):
+        for fitted in in_order(work, self.engine.blocks(users), self.threads):
             kept = fitted.finite
-            block = fitted.held.users[kept]
-            upload = self._send(fitted.upload.only(kept))
-            add(total, upload)
-            record.bytes_up += uploaded(upload, self.engine.uploads)
+            block = self._send(fitted.sent)
+            add(total, block)
+            record.bytes_up += uploaded(
+                self.engine.uploads, block.clients, fitted.rows_sent, self.whole_tables
+            )
             record.dropped += int((~kept).sum())
             losses += float(fitted.loss[kept].sum(dtype=np.float64))
             for name, values in private.items():
-                values[block] = fitted.held.private[name][kept]
+                values[fitted.users] = fitted.private[name]
             for name, store in rows.items():
+                assert fitted.rows is not None
                 persists = self.engine.slots[name].owner == "private"
-                rows[name] = store.put(fitted.held.users, fitted.held.rows[name], keep_others=persists)
-            if found is not None:
+                rows[name] = store.put(fitted.users, fitted.rows[name], keep_others=persists)
+            if fitted.scores is not None:
+                found = count_sampled(fitted.scores, held_out(self.split, "valid", fitted.users))
                 for kind, part in zip(ranks, found, strict=True):
-                    kind[fitted.held.users] = part
-            busy_fit, busy_rank = busy_fit + fit_time, busy_rank + rank_time
+                    kind[fitted.users] = part
+            busy_fit, busy_rank = busy_fit + fitted.seconds[0], busy_rank + fitted.seconds[1]
         if record.dropped > MOST_DROPPED * len(users):
             raise Diverged(
                 f"{self.method.label} diverged in round {number}: {record.dropped} of {len(users)} clients "
@@ -179,10 +181,13 @@ class Federation:
             record.evaluate_seconds += time.perf_counter() - start
         return record
 
-    def _send(self, upload: Upload) -> Upload:
+    def _send(self, sent: Upload | Total) -> Total:
+        """Through the channel: single uploads stage by stage, then their sum."""
+        if isinstance(sent, Total):
+            return sent
         for stage in self.channel:
-            upload = stage.on_device(upload)
-        return upload
+            sent = stage.on_device(sent)
+        return summed(sent, self.engine.uploads)
 
     def _select(self, moment: Moment, record: Round, metrics: dict[str, float]) -> None:
         """Keep the round if it is the best so far on validation. Test is not looked at here."""

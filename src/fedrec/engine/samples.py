@@ -102,34 +102,46 @@ def _draw(
 
 
 @nb.njit(cache=True, nogil=True)
-def _lay_out(
-    key: Any, part_key: Any, keys: Any, positives: Any, counts: Any, index: Any, per_positive: int, part: int,
-    turn: int, items: Any, labels: Any, mask: Any,
-) -> int:  # fmt: skip
-    """Write one pass in shuffled order; returns the longest client's length.
+def choose_part(
+    part_key: Any, client: Any, positives: int, count: int, per_positive: int, part: int, chosen: Any
+) -> int:
+    """Which of a client's samples belong to a part of them; returns how many.
 
     Support and query are two halves of the positives, each with its own negatives; who has a single
     positive uses it in both.
     """
+    if part == 0 or positives == 1:
+        for i in range(count):
+            chosen[i] = i
+        return count
+    halves = np.empty(positives, np.int64)
+    fill_order(part_key, client, 0, halves)
+    size = 0
+    for i in range(count):
+        positive = i if i < positives else (i - positives) // per_positive
+        first_half = halves[positive] < (positives + 1) // 2
+        if (part == 1) == first_half:
+            chosen[size] = i
+            size += 1
+    return size
+
+
+@nb.njit(cache=True, nogil=True)
+def _lay_out(
+    key: Any, part_key: Any, keys: Any, positives: Any, counts: Any, index: Any, per_positive: int, part: int,
+    turn: int, items: Any, labels: Any, mask: Any,
+) -> int:  # fmt: skip
+    """Write one pass in shuffled order; returns the longest client's length."""
     longest = 0
     chosen = np.empty(index.shape[1], np.int32)
     for c in range(len(keys)):
-        n = positives[c]
-        halves = np.empty(n, np.int64)
-        fill_order(part_key, keys[c], 0, halves)
-        size = 0
-        for i in range(counts[c]):
-            positive = i if i < n else (i - n) // per_positive
-            first_half = halves[positive] < (n + 1) // 2
-            if part == 0 or n == 1 or (part == 1) == first_half:
-                chosen[size] = i
-                size += 1
+        size = choose_part(part_key, keys[c], positives[c], counts[c], per_positive, part, chosen)
         order = np.empty(size, np.int64)
         fill_order(key, keys[c], turn, order)
         for k in range(size):
             i = chosen[order[k]]
             items[c, k] = index[c, i]
-            labels[c, k] = 1.0 if i < n else 0.0
+            labels[c, k] = 1.0 if i < positives[c] else 0.0
             mask[c, k] = 1.0
         longest = max(longest, size)
     return longest

@@ -11,6 +11,7 @@ from fedrec.core.slots import Array, Slot
 from fedrec.engine.store import RowStore
 
 START = "start"
+FRESH = "fresh"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ def begin(slots: dict[str, Slot], n_users: int, seed: int) -> State:
 def starting(name: str, slot: Slot, seed: int) -> Array:
     """How a slot starts: a function of the seed and its name."""
     return slot.begin(generator(seed, f"{START}:{name}"))
+
+
+def freshly(name: str, slot: Slot, seed: int, round: int) -> Array:
+    """How a slot that is made anew starts in a round: alike for all clients, as the others do."""
+    return slot.begin(generator(seed, f"{FRESH}:{name}", round))
 
 
 def localized(slots: dict[str, Slot]) -> dict[str, Slot]:

@@ -20,7 +20,6 @@ class Upload:
     rows: dict[str, Array]  # (rows of all clients, …)
     dense: dict[str, Array]  # (clients, …)
     weights: Array
-    whole_tables: bool = False  # every row is sent, touched or not
 
     @property
     def clients(self) -> int:
@@ -49,10 +48,11 @@ def empty_total(declared: dict[str, Slot]) -> Total:
     )
 
 
-def add(total: Total, upload: Upload) -> None:
-    """Add a block's uploads, in the order of its clients."""
+def summed(upload: Upload, declared: dict[str, Slot]) -> Total:
+    """The sum of a block's uploads, in the order of its clients."""
     import torch
 
+    total = empty_total(declared)
     items = torch.from_numpy(upload.held.items.astype(np.int64))
     weights = torch.from_numpy(np.repeat(upload.weights, np.diff(upload.held.indptr)))
     for name, values in upload.rows.items():
@@ -62,5 +62,16 @@ def add(total: Total, upload: Upload) -> None:
         total.counts[name] += np.bincount(upload.held.items, minlength=len(total.counts[name]))
     for name, values in upload.dense.items():
         total.sums[name] += np.tensordot(upload.weights, values, axes=1)
-    total.weight += float(upload.weights.sum(dtype=np.float64))
-    total.clients += upload.clients
+    total.weight = float(upload.weights.sum(dtype=np.float64))
+    total.clients = upload.clients
+    return total
+
+
+def add(total: Total, block: Total) -> None:
+    """Add a block's sums. Called block by block in a fixed order: the same bits for any number of threads."""
+    for name, values in block.sums.items():
+        total.sums[name] += values
+    for name, values in block.counts.items():
+        total.counts[name] += values
+    total.weight += block.weight
+    total.clients += block.clients

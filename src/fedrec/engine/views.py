@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec.core.federated import View
 from fedrec.core.rng import generator
 from fedrec.core.slots import Array
-from fedrec.engine.plain import Held, Plain
+from fedrec.engine.interface import Engine, Held
 from fedrec.engine.state import State
 
 PARTNERS = "partners"
@@ -40,7 +40,7 @@ def partners(seed: int, n_users: int) -> NDArray[np.int64]:
 class ViewScorer:
     """A trained federation as a scorer, under one view."""
 
-    engine: Plain
+    engine: Engine
     moment: Moment
     view: View
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from fedrec.core.gradient import GradientMethod, Group
+from fedrec.core.loglinear import LogLinear
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform
 
@@ -45,6 +46,9 @@ class FedMF(GradientMethod):
             Group(("score", "bias"), SGD(self.lr), "private"),
             Group(("items",), SGD(lr_items), "shared"),
         ]
+
+    def log_linear(self) -> LogLinear:
+        return LogLinear("items", "score", "bias")
 
     def logits(self, p: Any, i: Any) -> Any:
         return p.items[i] @ p.score + p.bias

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from fedrec.core.gradient import GradientMethod, Group, Phase
+from fedrec.core.loglinear import LogLinear
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog, Slot, fresh, normal, shared, zeros
 
@@ -44,6 +45,9 @@ class FedRecon(GradientMethod):
             Phase([reconstruct], self.reconstruction, "support"),
             Phase([update], self.epochs, "query"),
         ]
+
+    def log_linear(self) -> LogLinear:
+        return LogLinear("items", "user", "bias")
 
     def logits(self, p: Any, i: Any) -> Any:
         return p.items[i] @ p.user + p.bias

@@ -15,6 +15,7 @@ from pydantic import Field
 from fedrec.core.federated import Params, View
 from fedrec.core.gradient import GradientMethod, Group, Loss
 from fedrec.core.layers import mlp, mlp_slots
+from fedrec.core.loglinear import LogLinear
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform
 
@@ -48,6 +49,9 @@ class PFedRec(GradientMethod):
         score = tuple(name for name in self.slots(catalog) if name != "items")
         lr_items = self.lr * catalog.n_items * self.eta
         return [Group(score, SGD(self.lr), "private"), Group(("items",), SGD(lr_items), "shared")]
+
+    def log_linear(self) -> LogLinear | None:
+        return None if self.hidden else LogLinear("items", "score", "bias", in_turn=True)
 
     def logits(self, p: Any, i: Any) -> Any:  # Eq. 6
         if self.hidden:

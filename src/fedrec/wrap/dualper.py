@@ -7,10 +7,12 @@ Zhang et al., "Dual Personalization on Federated Recommendation", IJCAI 2023, Se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from fedrec.core.federated import Params, View
 from fedrec.core.gradient import Group, Loss
+from fedrec.core.loglinear import LogLinear
 from fedrec.core.wrapper import Wrapper
 
 
@@ -20,6 +22,10 @@ class DualPer(Wrapper):
     use_when: ClassVar[str] = "you want each client to rank with item rows it has tuned itself"
     seams: ClassVar[tuple[str, ...]] = ("step", "view")
     default_view: ClassVar[View] = "own"
+
+    def log_linear(self) -> LogLinear | None:
+        base = self.base.log_linear()
+        return replace(base, in_turn=True) if base else None
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         private = [group for group in groups if group.owner != "shared"]

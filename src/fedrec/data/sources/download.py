@@ -39,7 +39,7 @@ def download(source: Source, *, renewed: bool = False) -> Place:
     except OSError as error:
         raise DataError(
             f"cannot write to the cache {cache()} ({error.strerror}): make it writable"
-        ) from error
+        ) from None
     try:
         sums = {url: _fetch(source, url, room, renewed) for url in source.urls}
         _check_counts(source, room)
@@ -77,21 +77,21 @@ def _fetch(source: Source, url: str, room: Path, renewed: bool) -> str:
         with download_bar(_file(url)) as bar:
             fetch = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=TIMEOUT)
             pooch.retrieve(url, published or remembered, fname=_file(url), path=room, downloader=fetch)
-    except ValueError as error:  # pooch's word for a sum that does not match
+    except ValueError:  # pooch's word for a sum that does not match
         if published is None and remembered is None:
             raise
         if published:
             advice = "try again later; a file that does not match must not be used"
-            raise DataError(f"{url} does not match the checksum its publisher states: {advice}") from error
+            raise DataError(f"{url} does not match the checksum its publisher states: {advice}") from None
         advice = f"if its publisher has renewed it, run 'fedrec data get {source.name} --force'"
-        raise DataError(f"{url} differs from its first download (by its checksum): {advice}") from error
+        raise DataError(f"{url} differs from its first download (by its checksum): {advice}") from None
     except requests.exceptions.HTTPError as error:
-        raise DataError(f"cannot download {source.name} ({first_line(error)}): {by_hand(source)}") from error
-    except (requests.exceptions.RequestException, OSError) as error:
+        raise DataError(f"cannot download {source.name} ({first_line(error)}): {by_hand(source)}") from None
+    except (requests.exceptions.RequestException, OSError):
         raise DataError(
             f"{source.name} is neither in {VARIABLE} nor in the cache, and {url} cannot be reached: "
             f"check the network, or {by_hand(source)}"
-        ) from error
+        ) from None
     return f"sha256:{pooch.file_hash(str(room / _file(url)))}"
 
 

@@ -1,0 +1,24 @@
+"""Which engine runs a method: ``auto`` takes the compiled one where a kernel exists."""
+
+from __future__ import annotations
+
+from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.federated import Federated
+from fedrec.data.split import Split
+from fedrec.engine.interface import Engine
+
+ENGINES = ("auto", "plain", "fused")
+
+
+def choose_engine(name: str, method: Federated, split: Split, seed: int, local: bool) -> Engine:
+    from fedrec.engine.fused.engine import Fused, why_not
+    from fedrec.engine.plain import Plain
+
+    if name not in ENGINES:
+        raise FedrecError(f"unknown engine '{name}': {nearest(name, ENGINES)}")
+    reason = why_not(method, local)
+    if name == "plain" or (name == "auto" and reason):
+        return Plain(method, split, seed, local)
+    if reason:
+        raise FedrecError(f"engine 'fused' cannot run {method.label}: {reason}; it runs on engine 'plain'")
+    return Fused(method, split, seed)

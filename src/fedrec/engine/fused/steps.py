@@ -1,0 +1,156 @@
+"""One local step of the log-linear family on a client's compact table, next to its formulas.
+
+For a batch of samples k with rows e_k and labels y_k:  x_k = w·e_k + b,  r_k = (σ(x_k) − y_k) / n,
+∂L/∂w = Σ r_k e_k,  ∂L/∂b = Σ r_k,  ∂L/∂e_k = r_k w.  All arrays are float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+# Without nnan and ninf: those turn an overflow into a wrong rank.
+FAST = {"contract", "reassoc", "nsz", "arcp"}
+F = np.float32
+LOG2E, LN2_HIGH, LN2_LOW = F(1.44269504), F(0.693359375), F(-2.12194440e-4)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def logits(table: Any, rows: Any, w: Any, b: Any, x: Any) -> None:
+    """x_k = w·e_k + b."""
+    for k in range(len(rows)):
+        row = rows[k]
+        total = F(0)
+        for j in range(table.shape[1]):
+            total += table[row, j] * w[j]
+        x[k] = total + b
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def residuals(x: Any, y: Any, r: Any, scale: Any) -> Any:
+    """r_k = (σ(x_k) − y_k)·scale and the sum of the cross-entropies.
+
+    exp and log are written out so that the loop becomes vector code: e^a = 2^i·e^f with a polynomial
+    for e^f, and log(1 + z) = 2·artanh(z / (2 + z)) as a series. Both are exact to float32.
+    """
+    loss = F(0)
+    for k in range(len(y)):
+        a = max(-abs(x[k]), F(-87.0))  # z = e^−|x| never overflows
+        i = np.floor(a * LOG2E + F(0.5))
+        f = a - i * LN2_HIGH - i * LN2_LOW
+        p = F(1.9875691500e-4)
+        p = p * f + F(1.3981999507e-3)
+        p = p * f + F(8.3334519073e-3)
+        p = p * f + F(4.1665795894e-2)
+        p = p * f + F(1.6666665459e-1)
+        p = p * f + F(5.0000001201e-1)
+        z = (p * f * f + f + F(1)) * np.int32((np.int32(i) + np.int32(127)) << np.int32(23)).view(np.float32)
+        s = z / (F(2) + z)
+        q = s * s
+        series = q * (F(1 / 3) + q * (F(1 / 5) + q * (F(1 / 7) + q * (F(1 / 9) + q * F(1 / 11)))))
+        loss += max(x[k], F(0)) - x[k] * y[k] + F(2) * (s + s * series)
+        positive = F(1) / (F(1) + z)
+        r[k] = ((positive if x[k] >= F(0) else z * positive) - y[k]) * scale
+        if x[k] != x[k]:  # NaN stays NaN: the client will be dropped
+            r[k] = x[k]
+            loss = x[k]
+    return loss
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def vector_gradient(table: Any, rows: Any, r: Any, g: Any) -> Any:
+    """g = Σ r_k e_k; returns Σ r_k."""
+    g[:] = F(0)
+    total = F(0)
+    for k in range(len(rows)):
+        row, c = rows[k], r[k]
+        total += c
+        for j in range(table.shape[1]):
+            g[j] += c * table[row, j]
+    return total
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def move_rows(table: Any, rows: Any, r: Any, lr: Any, w: Any) -> None:
+    """e_k ← e_k − lr·r_k·w."""
+    for k in range(len(rows)):
+        row, c = rows[k], lr * r[k]
+        for j in range(table.shape[1]):
+            table[row, j] -= c * w[j]
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def sharpen_vector(
+    table: Any, rows: Any, y: Any, x: Any, g: Any, gb: Any, radius: Any, r: Any, scale: Any
+) -> Any:
+    """The gradient in (w, b) at (w, b) + radius·(g, gb)/‖(g, gb)‖, written over g; returns that in b."""
+    norm = gb * gb
+    for j in range(len(g)):
+        norm += g[j] * g[j]
+    norm = np.sqrt(norm) + F(1e-12)
+    moved = np.empty_like(x)
+    logits(table, rows, g * (radius / norm), gb * (radius / norm), moved)
+    residuals(x + moved, y, r, scale)
+    return vector_gradient(table, rows, r, g)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: Any, scale: Any) -> None:
+    """Residuals at rows moved by radius along their gradient; r holds those at the rows as they are.
+
+    A row's gradient is s·w with s the sum of its samples' residuals, so ‖gradient‖ = ‖s‖·‖w‖, and its
+    samples' logits move by radius·s·‖w‖/‖s‖. ``sums`` is scratch, zero before and after.
+    """
+    length = F(0)
+    for j in range(len(w)):
+        length += w[j] * w[j]
+    for k in range(len(rows)):
+        sums[rows[k]] += r[k]
+    squares = F(0)
+    for k in range(len(rows)):
+        squares += r[k] * sums[rows[k]]  # each row's s² once
+    factor = radius * length / (np.sqrt(max(squares, F(0)) * length) + F(1e-12))
+    moved = np.empty_like(x)
+    for k in range(len(rows)):
+        moved[k] = x[k] + factor * sums[rows[k]]
+    for k in range(len(rows)):
+        sums[rows[k]] = F(0)
+    residuals(moved, y, r, scale)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def step(
+    table: Any, rows: Any, y: Any, w: Any, b: Any, lr_vector: Any, lr_rows: Any, in_turn: bool,
+    radius_vector: Any, radius_rows: Any, x: Any, r: Any, g: Any, sums: Any,
+) -> Any:  # fmt: skip
+    """One batch: moves w, b and the rows; returns the sum of cross-entropies before the (last) move.
+
+    A learning rate of 0 leaves that part alone. ``in_turn``: w and b first, then the rows at the new w, b.
+    """
+    scale = F(1) / F(len(rows))
+    logits(table, rows, w, b[0], x)
+    loss = residuals(x, y, r, scale)
+    if lr_vector > 0:
+        gb = vector_gradient(table, rows, r, g)
+        if radius_vector > 0:
+            at_rows = r.copy()
+            gb = sharpen_vector(table, rows, y, x, g, gb, radius_vector, r, scale)
+            r[:] = at_rows
+        if in_turn or lr_rows == 0:
+            for j in range(len(w)):
+                w[j] -= lr_vector * g[j]
+            b[0] -= lr_vector * gb
+            if lr_rows > 0:
+                logits(table, rows, w, b[0], x)
+                loss = residuals(x, y, r, scale)
+    if lr_rows > 0:
+        if radius_rows > 0:
+            sharpen_rows(rows, y, x, w, radius_rows, r, sums, scale)
+        move_rows(table, rows, r, lr_rows, w)
+        if lr_vector > 0 and not in_turn:
+            for j in range(len(w)):
+                w[j] -= lr_vector * g[j]
+            b[0] -= lr_vector * gb
+    return loss

@@ -1,0 +1,83 @@
+"""What the round asks of an engine; ``plain`` and ``fused`` answer alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.federated import Federated, Total, View
+from fedrec.core.slots import Array, Slot
+from fedrec.data.split import Split
+from fedrec.engine.state import State
+from fedrec.engine.store import Rows
+from fedrec.engine.upload import Upload
+
+
+@dataclass(frozen=True)
+class Held:
+    """What some devices rank with: their private arrays, and rows that are their own."""
+
+    users: NDArray[np.int64]
+    private: dict[str, Array]
+    rows: dict[str, Rows]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Some clients after their local training. A client that is not finite is as before the round."""
+
+    users: NDArray[np.int64]
+    private: dict[str, Array]
+    loss: Array
+    finite: NDArray[np.bool_]
+    sent: Upload | Total  # single uploads where the channel looks at them, else their sum
+    rows_sent: int
+    rows: dict[str, Rows] | None  # tuned rows, where asked for
+    scores: Array | None  # of the lines of items asked for, with tuned rows
+    seconds: tuple[float, float]  # training, ranking
+
+    @property
+    def held(self) -> Held:
+        assert self.rows is not None
+        return Held(self.users, self.private, self.rows)
+
+
+class Engine(Protocol):
+    name: str
+    method: Federated
+    split: Split
+    seed: int
+    slots: dict[str, Slot]
+    uploads: dict[str, Slot]
+
+    def blocks(self, users: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Which clients to work on together; a function of the cohort alone."""
+        ...
+
+    def fit(
+        self,
+        state: State,
+        round: int,
+        users: NDArray[np.int64],
+        *,
+        single: bool = False,
+        rows: bool = True,
+        lines: NDArray[np.int32] | None = None,
+    ) -> Fitted:
+        """Local training of a block. ``single``: uploads one by one; ``rows``: give the tuned rows back."""
+        ...
+
+    def held(self, state: State, round: int, users: NDArray[np.int64], view: View) -> Held:
+        """What devices rank with outside of a round, from the state alone."""
+        ...
+
+    def score(self, state: State, held: Held, items: NDArray[np.int32]) -> Array:
+        """Scores of a line of items per device; -1 is padding."""
+        ...
+
+    def score_all(self, state: State, held: Held) -> Array:
+        """Scores of the whole catalogue."""
+        ...
