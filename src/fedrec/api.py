@@ -135,6 +135,7 @@ def resume(
             lines = cut_history(folder.history, federation.state.round)
             history = History(folder.history, lines)
         folder.write_config(config)
+        folder.drop_result()
         return _finish(
             method, parts, config, threads, federation, history, folder, checkpoint_every, callbacks
         )

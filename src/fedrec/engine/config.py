@@ -50,5 +50,6 @@ def fingerprint(data: Interactions) -> str:
     for array in (data.indptr, data.items, data.times):
         if array is not None:
             digest.update(array.tobytes())
-    digest.update("\n".join(map(str, data.item_ids.tolist())).encode())
+    for ids in (data.user_ids, data.item_ids):  # a user's random streams hang on its id
+        digest.update("\n".join(map(str, ids.tolist())).encode() + b"\0")
     return digest.hexdigest()[:16]

@@ -98,6 +98,10 @@ class RunFolder:
     def write_result(self, result: dict[str, Any]) -> None:
         write(self.path / "result.json", json.dumps(result, indent=2) + "\n")
 
+    def drop_result(self) -> None:
+        """The run goes on: what it had reached so far is no longer its result."""
+        (self.path / "result.json").unlink(missing_ok=True)
+
     def result(self) -> dict[str, Any] | None:
         path = self.path / "result.json"
         if not path.exists():
