@@ -74,7 +74,7 @@ class Plain:
     ) -> Fitted:
         start = time.perf_counter()
         plan = self.method.plan(self.catalog, round)
-        samples = draw_samples(self.split, self.seed, round, users, plan)
+        samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
         before, after, sent, loss = self._train(state, round, samples, plan, own={})
         finite = _finite([*sent.values(), *(after[n] for n in before)])
         if not finite.all():
@@ -90,7 +90,9 @@ class Plain:
         device = ("private", "fresh")
         private = {n: after[n] for n, s in self.slots.items() if s.owner in device and not s.rows}
         tuned = {
-            n: Rows(held, after[n][real]) for n, s in self.slots.items() if s.rows and s.owner != "fresh"
+            n: Rows(held, after[n][real])
+            for n, s in self.slots.items()
+            if s.rows and s.owner in ("shared", "private")
         }
         trained = time.perf_counter()
         scores = None if lines is None else self.score(state, Held(users, private, tuned), lines)

@@ -98,7 +98,7 @@ class Federation:
             own = {
                 n: RowStore(s.shape[1:])
                 for n, s in self.engine.slots.items()
-                if s.rows and s.owner == "shared"
+                if s.rows and s.owner == "shared" and n in self.engine.uploads  # else no client moves them
             }
             self.state.rows.update(own)
 
