@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli import data, doctor, methods, run
+from fedrec.cli import bench, data, doctor, methods, run
 
 app = typer.Typer(
     name="fedrec",
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("methods")(methods.methods)
+app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
 

@@ -1,0 +1,87 @@
+"""How time and memory grow with clients and items: one round on the scalable made world.
+
+    python benchmarks/growth.py                # 10 thousand to 1 million clients, 1 to 100 thousand items
+    python benchmarks/growth.py --largest 200000
+
+Each size runs in a process of its own, so that its peak memory is its own.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+SIZES = [(10_000, 1_000), (30_000, 10_000), (100_000, 30_000), (300_000, 100_000), (1_000_000, 100_000)]
+PER_CLIENT = 50
+
+
+def one(users: int, items: int, method: str) -> dict[str, float]:
+    """Three rounds without evaluation at one size; the fastest counts."""
+    from fedrec.data.split import split
+    from fedrec.data.worlds import scalable
+    from fedrec.engine.result import peak_memory_mb
+    from fedrec.engine.round import Federation
+    from fedrec.methods import make
+
+    start = time.perf_counter()
+    data = scalable(users, items, PER_CLIENT * users)
+    parts = split(data)
+    ready = time.perf_counter() - start
+    federation = Federation(make(method), parts, threads=2)
+    federation.warm_up()
+    seconds = min(federation.play(evaluate=False).fit_seconds for _ in range(3))
+    return {
+        "interactions": len(data),
+        "made_and_split": ready,
+        "seconds": seconds,
+        "nanoseconds_per_interaction": 1e9 * seconds / len(data),
+        "peak_mb": peak_memory_mb() or 0.0,
+    }
+
+
+def main(
+    method: str = "pfedrec",
+    largest: Annotated[int, typer.Option(help="Largest number of clients.")] = 1_000_000,
+    child: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    if child:
+        users, items = map(int, child.split(","))
+        print(json.dumps(one(users, items, method)))
+        return
+    table = Table(title=f"{method}, one round, 2 threads, {PER_CLIENT} interactions per client")
+    for heading in (
+        "clients",
+        "items",
+        "interactions",
+        "s/round",
+        "clients/s",
+        "ns/interaction",
+        "× smallest",
+        "peak MB",
+    ):
+        table.add_column(heading, justify="right")
+    first = None
+    for users, items in (size for size in SIZES if size[0] <= largest):
+        command = [sys.executable, __file__, "--method", method, "--child", f"{users},{items}"]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        first = first or found["nanoseconds_per_interaction"]
+        table.add_row(
+            f"{users:,}",
+            f"{items:,}",
+            f"{found['interactions']:,}",
+            f"{found['seconds']:.3f}",
+            f"{users / found['seconds']:,.0f}",
+            f"{found['nanoseconds_per_interaction']:.0f}",
+            f"{found['nanoseconds_per_interaction'] / first:.2f}",
+            f"{found['peak_mb']:,.0f}",
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)

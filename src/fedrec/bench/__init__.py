@@ -1,0 +1,1 @@
+"""Speed, measured: engines against a per-client PyTorch loop and against what the machine can do."""

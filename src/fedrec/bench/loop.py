@@ -1,0 +1,74 @@
+"""The yardstick of speed: one client after another, as the papers' code trains them.
+
+Per client: a deep copy of the model with the whole item table, a DataLoader, an optimizer per group,
+dense gradients by ``backward()``. Nothing is evaluated here.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import Any
+
+import numpy as np
+
+from fedrec.core.gradient import Batch, GradientMethod
+from fedrec.core.slots import Catalog
+from fedrec.data.split import Split
+from fedrec.engine.samples import draw_samples
+from fedrec.engine.state import begin
+
+
+def loop_clients_per_second(
+    method: GradientMethod, split: Split, seed: int = 0, seconds: float = 5.0
+) -> float:
+    """Clients trained per second, a first client outside the clock."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.set_num_threads(1)
+    catalog = Catalog(split.n_users, split.n_items)
+    slots = method.slots(catalog)
+    state = begin(slots, split.n_users, seed)
+    server = {name: torch.from_numpy(value) for name, value in state.shared.items()}
+    plan = method.plan(catalog, 1)
+
+    def train(user: int) -> None:
+        samples = draw_samples(split, seed, 1, np.array([user]), plan)
+        model: dict[str, Any] = {n: v.clone().requires_grad_() for n, v in copy.deepcopy(server).items()}
+        for name, slot in slots.items():
+            if slot.owner == "private":
+                model[name] = torch.tensor(state.private[name][user]).requires_grad_()
+            elif slot.owner == "fresh":
+                model[name] = torch.zeros(slot.shape, requires_grad=True)
+        at = iter(samples.passes)
+        for phase in plan:
+            turns = [[g] for g in phase.groups] if _in_turn(method) else [list(phase.groups)]
+            optimizers = [
+                [torch.optim.SGD([model[n] for n in g.names], lr=g.optimizer.lr) for g in turn]  # type: ignore[attr-defined]
+                for turn in turns
+            ]
+            for _ in range(phase.epochs):
+                batch = next(at)
+                items = torch.from_numpy(samples.touched[0][batch.items[0]].astype(np.int64))
+                data = TensorDataset(items, torch.from_numpy(np.ascontiguousarray(batch.labels[0])))
+                for i, y in DataLoader(data, batch_size=method.batch_size, shuffle=True):
+                    for step in optimizers:
+                        for optimizer in step:
+                            optimizer.zero_grad()
+                        method.loss(model, Batch(i, y, torch.ones_like(y))).backward()
+                        for optimizer in step:
+                            optimizer.step()
+
+    order = np.random.default_rng(seed).permutation(split.n_users)
+    train(int(order[0]))
+    done, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds and done < len(order) - 1:
+        done += 1
+        train(int(order[done]))
+    return done / (time.perf_counter() - start)
+
+
+def _in_turn(method: GradientMethod) -> bool:
+    declared = method.log_linear()
+    return declared.in_turn if declared else "dualper" in method.label or method.name == "pfedrec"

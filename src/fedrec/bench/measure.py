@@ -1,0 +1,67 @@
+"""Clients and samples per second of a method, on each engine that can run it, in one run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from fedrec.bench.loop import loop_clients_per_second
+from fedrec.bench.roofline import Rates, Work, bound_seconds
+from fedrec.core.federated import Federated
+from fedrec.core.gradient import GradientMethod
+from fedrec.core.optim import SGD
+from fedrec.core.slots import Catalog
+from fedrec.data.split import Split
+from fedrec.engine.fused.engine import why_not
+from fedrec.engine.round import Federation
+from fedrec.engine.samples import sample_counts
+
+ROUNDS = {"plain": 3, "fused": 20}
+
+
+def measure(
+    method: Federated, split: Split, threads: int, rates: Rates | None = None, loop_seconds: float = 5.0
+) -> dict[str, Any]:
+    """One line of the benchmark: the loop, the engines, their ratios, and the bound."""
+    found: dict[str, Any] = {"method": method.label, "users": split.n_users, "threads": threads}
+    samples = int(sample_counts(split).sum())
+    found["samples_per_round"] = samples
+    if loop_seconds > 0 and isinstance(method, GradientMethod) and _plain_sgd(method):
+        found["loop"] = {"clients_per_second": loop_clients_per_second(method, split, seconds=loop_seconds)}
+    fused = why_not(method, local=False) is None
+    for engine in ("plain", "fused") if fused else ("plain",):
+        federation = Federation(method, split, threads=threads, engine_name=engine)
+        start = time.perf_counter()
+        federation.warm_up()
+        ready = time.perf_counter() - start
+        records = [federation.play(evaluate=False) for _ in range(ROUNDS[engine])]
+        best = min(record.fit_seconds for record in records)
+        found[engine] = {
+            "seconds_per_round": best,
+            "clients_per_second": split.n_users / best,
+            "samples_per_second": samples / best,
+            "seconds_to_get_ready": ready,
+        }
+        if "loop" in found:
+            found[engine]["times_the_loop"] = split.n_users / best / found["loop"]["clients_per_second"]
+    if fused and rates is not None:
+        declared = method.log_linear()
+        assert declared is not None
+        slots = method.slots(Catalog(split.n_users, split.n_items))
+        positives = len(split.train.items)
+        rows = records[-1].bytes_up // (4 * (slots[declared.items].shape[1] + 1))
+        turns = 2 if declared.in_turn else 1
+        work = Work(samples, samples - positives, rows, slots[declared.items].shape[1], turns, 2)
+        bound = bound_seconds(work, rates)
+        found["roofline"] = {
+            "seconds_per_round": bound,
+            "times_the_roofline": found["fused"]["seconds_per_round"] / bound,
+            **{f"{name}_per_second": value for name, value in asdict(rates).items()},
+        }
+    return found
+
+
+def _plain_sgd(method: GradientMethod) -> bool:
+    groups = [g for phase in method.plan(Catalog(1, 1), 1) for g in phase.groups]
+    return all(isinstance(group.optimizer, SGD) for group in groups)
