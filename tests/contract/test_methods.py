@@ -27,6 +27,19 @@ class TestPFedRecWithLayers(MethodContract):
     method: ClassVar[Federated] = PFedRec(dim=8, hidden=(8,))
 
 
+class TestFedMFPlain(TestFedMF):
+    engine: ClassVar[str] = "plain"
+
+
+class TestPFedRecPlain(TestPFedRec):
+    engine: ClassVar[str] = "plain"
+
+
+class TestFedReconPlain(MethodContract):
+    method: ClassVar[Federated] = FedRecon(dim=8)
+    engine: ClassVar[str] = "plain"
+
+
 class TestFedNCF(MethodContract):
     method: ClassVar[Federated] = NCF
     rounds: ClassVar[int] = 150

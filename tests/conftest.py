@@ -1,0 +1,28 @@
+"""Small worlds that every test may use."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedrec.data.interactions import Interactions
+from fedrec.data.split import Split, split
+from fedrec.data.worlds import scalable, two_tastes
+
+pytest.register_assert_rewrite("fedrec.testing")
+
+
+@pytest.fixture(scope="session")
+def tastes() -> Interactions:
+    """40 users, 40 items; even users like even items."""
+    return two_tastes()
+
+
+@pytest.fixture(scope="session")
+def small() -> Interactions:
+    """60 users of very different activity, 80 items."""
+    return scalable(60, 80, 1500)
+
+
+@pytest.fixture(scope="session")
+def small_split(small: Interactions) -> Split:
+    return split(small)
