@@ -80,7 +80,7 @@ def main(
             f"{found['nanoseconds_per_interaction'] / first:.2f}",
             f"{found['peak_mb']:,.0f}",
         )
-    Console().print(table)
+    Console(width=110).print(table)
 
 
 if __name__ == "__main__":

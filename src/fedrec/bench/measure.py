@@ -49,11 +49,16 @@ def measure(
         declared = method.log_linear()
         assert declared is not None
         slots = method.slots(Catalog(split.n_users, split.n_items))
-        positives = len(split.train.items)
-        rows = records[-1].bytes_up // (4 * (slots[declared.items].shape[1] + 1))
-        turns = 2 if declared.in_turn else 1
-        work = Work(samples, samples - positives, rows, slots[declared.items].shape[1], turns, 2)
-        bound = bound_seconds(work, rates)
+        dim = slots[declared.items].shape[1]
+        places = products = updates = 0.0
+        for phase in method.plan(Catalog(split.n_users, split.n_items), 1):
+            seen = samples * phase.epochs * (1.0 if phase.part == "all" else 0.5)
+            places += seen
+            products += seen * (len(phase.groups) if declared.in_turn else 1)
+            updates += seen * len(phase.groups)
+        rows = records[-1].bytes_up / (4 * (dim + 1))
+        negatives = samples - len(split.train.items)
+        bound = bound_seconds(Work(negatives, places, products, updates, rows, dim), rates)
         found["roofline"] = {
             "seconds_per_round": bound,
             "times_the_roofline": found["fused"]["seconds_per_round"] / bound,

@@ -1,9 +1,9 @@
 """What a round costs at the least on this machine, from rates measured in the same run.
 
-A log-linear round cannot avoid, per sample and local step: two inner products and two row updates
-where the parts move in turn (one product less where they move together), an exponential for each
-product, a random number per negative and one per place of the shuffle; and, per touched row, reading
-it from the table and adding its move to the sums. Arithmetic and memory overlap, so the bound is the
+A log-linear round cannot avoid, per sample of a pass: an inner product and an exponential (twice where
+the parts move in turn), an addition of a scaled row for each part that moves, a random number for its
+place in the shuffle; one per negative; and, per touched row, reading it from the table and adding its
+move to the sums. Arithmetic and memory overlap, so the bound is the
 larger of (arithmetic at the measured peak) and (bytes at the measured bandwidth).
 """
 
@@ -36,22 +36,20 @@ class Rates:
 
 @dataclass(frozen=True)
 class Work:
-    """What a round asks for."""
+    """What a round asks for, over all clients."""
 
-    samples: int
-    negatives: int
-    rows: int  # touched, over all clients
+    negatives: float  # random draws
+    places: float  # of shuffles
+    products: float  # inner products
+    updates: float  # additions of a scaled row
+    rows: float  # touched
     dim: int
-    products: int  # inner products per sample
-    updates: int  # row updates per sample
 
 
 def bound_seconds(work: Work, rates: Rates) -> float:
-    flops = 2.0 * work.samples * work.dim * (work.products + work.updates)
-    randoms = work.negatives + work.samples
-    compute = (
-        flops / rates.flops + work.samples * work.products / rates.exponentials + randoms / rates.randoms
-    )
+    flops = 2.0 * work.dim * (work.products + work.updates)
+    randoms = work.negatives + work.places
+    compute = flops / rates.flops + work.products / rates.exponentials + randoms / rates.randoms
     moved = 4.0 * work.rows * work.dim * 3  # a row read, its sum read and written
     return max(compute, moved / rates.bytes)
 

@@ -47,7 +47,7 @@ def bench(
     if json:
         typer.echo(json_format.dumps({"data": parts.data.name, "results": results}))
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=110)
     console.print(table(parts.data.name, results))
     console.print(
         "loop: a deep copy, DataLoader and optimizers per client, as the papers' code does, on one thread.\n"
