@@ -84,6 +84,9 @@ def run(
     _refuse_what_does_not_apply(method, config)
     threads = threads_or_all(threads)
     parts = split(data, config.protocol, seed)
+    if isinstance(method, Federated):
+        method = method.suited(parts)
+        config = config.model_copy(update={"settings": settings_of(method)})
     federation = None if isinstance(method, Central) else _federation(method, parts, config, threads)
     folder = None
     if out is not None and out is not False:

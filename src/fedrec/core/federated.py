@@ -21,6 +21,7 @@ from fedrec.core.slots import Array, Catalog, Slot
 
 if TYPE_CHECKING:
     from fedrec.core.gradient import Phase
+    from fedrec.data.split import Split
 
 Params = dict[str, Any]  # one client's arrays by slot name, as torch tensors
 View = Literal["own", "global", "random"]
@@ -54,6 +55,10 @@ class Federated(Method):
     reveals: ClassVar[str]  # what one upload tells a server that sees it alone
     default_view: ClassVar[View] = "global"
     negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
+
+    def suited(self, split: Split) -> Federated:
+        """With settings that are left to the data filled in."""
+        return self
 
     @abstractmethod
     def slots(self, catalog: Catalog) -> dict[str, Slot]:

@@ -66,3 +66,8 @@ def uniform(bound: float) -> Start:
 
 def zeros() -> Start:
     return lambda rng, shape: np.zeros(shape, np.float32)
+
+
+def constant(value: Any) -> Start:
+    """The same in every run: a number or an array."""
+    return lambda rng, shape: np.broadcast_to(value, shape)

@@ -11,11 +11,15 @@ ENGINES = ("auto", "plain", "fused")
 
 
 def choose_engine(name: str, method: Federated, split: Split, seed: int, local: bool) -> Engine:
+    from fedrec.engine.als import ALS
     from fedrec.engine.fused.engine import Fused, why_not
     from fedrec.engine.plain import Plain
+    from fedrec.methods.fedals import FedALS
 
     if name not in ENGINES:
         raise FedrecError(f"unknown engine '{name}': {nearest(name, ENGINES)}")
+    if name != "plain" and type(method) is FedALS and not local:
+        return ALS(method, split, seed)
     reason = why_not(method, local)
     if name == "plain" or (name == "auto" and reason):
         return Plain(method, split, seed, local)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrec.channel.bytes import uploaded
 from fedrec.channel.stage import Stage
@@ -88,6 +89,7 @@ class Federation:
     selected: Selected | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        self.method = self.method.suited(self.split)
         self.engine = choose_engine(self.engine_name, self.method, self.split, self.seed, self.local)
         self.whole_tables = any(stage.dense for stage in self.channel)
         self.cohort = cohort_size(self.clients, self.split.n_users)
@@ -165,7 +167,8 @@ class Federation:
             total = stage.in_sum(total, self.seed, number)
         merged = {**before.shared, **before.server}
         if total.clients:
-            merged = self.method.merge(merged, total)
+            with threadpool_limits(1):  # the threads of BLAS change the last bits
+                merged = self.method.merge(merged, total)
         shared, server = ({n: merged[n] for n in held} for held in (before.shared, before.server))
         self.state = State(number, shared, server, private, rows)
         took = time.perf_counter() - start

@@ -21,6 +21,7 @@ METHODS = {
     "fedmf": "fedrec.methods.fedmf:FedMF",
     "fedncf": "fedrec.methods.fedncf:FedNCF",
     "fedrecon": "fedrec.methods.fedrecon:FedRecon",
+    "fedals": "fedrec.methods.fedals:FedALS",
     "popularity": "fedrec.methods.central.popularity:Popularity",
     "itemknn": "fedrec.methods.central.itemknn:ItemKNN",
     "ease": "fedrec.methods.central.ease:EASE",
@@ -29,6 +30,7 @@ METHODS = {
 }
 WRAPPERS = {
     "dualper": "fedrec.wrap.dualper:DualPer",
+    "gel": "fedrec.wrap.gel:GEL",
 }
 
 
