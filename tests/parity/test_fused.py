@@ -1,0 +1,141 @@
+"""The fused engine must agree with the plain one, its slow twin, on the same samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec.core.errors import FedrecError
+from fedrec.data.interactions import from_codes
+from fedrec.data.split import Split, split
+from fedrec.data.worlds import scalable
+from fedrec.engine.fused.engine import why_not
+from fedrec.engine.round import Federation
+from fedrec.methods import make
+from fedrec.methods.fedmf import FedMF
+
+TOLERANCE = 1e-5
+SPECS = ["fedmf", "pfedrec", "fedrecon", "fedmf+dualper", "fedrecon+dualper", "fedmf+gel", "pfedrec+gel"]
+
+
+def far(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.linalg.norm(a - b) / max(np.linalg.norm(a), 1e-12))
+
+
+def both(method: object, parts: Split, rounds: int = 3, **options: object) -> list[Federation]:
+    federations = [
+        Federation(method, parts, engine_name=engine, **options)  # type: ignore[arg-type]
+        for engine in ("plain", "fused")
+    ]
+    for federation in federations:
+        for _ in range(rounds):
+            federation.play(evaluate=True)
+    return federations
+
+
+def assert_alike(plain: Federation, fused: Federation) -> None:
+    assert (plain.engine.name, fused.engine.name) == ("plain", "fused")
+    for held in ("shared", "private"):
+        for name, value in getattr(plain.state, held).items():
+            assert far(value, getattr(fused.state, held)[name]) < TOLERANCE, (held, name)
+    assert plain.selected is not None
+    assert fused.selected is not None
+    assert plain.selected.round == fused.selected.round
+    users = plain.everyone
+    for view in ("own", "global", "random"):
+        a, b = (f.scorer(f.selected.moment, view).all(users) for f in (plain, fused))  # type: ignore[union-attr]
+        assert far(a, b) < TOLERANCE, view
+
+
+def settings_for(spec: str, **values: object) -> dict[str, object]:
+    """Settings under which three rounds on a tiny world do not blow up."""
+    rates = {"lr_items": 2.0} if "fedrecon" in spec else {"eta": 0.5}
+    return {**rates, **values}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_fused_equals_plain(spec: str) -> None:
+    parts = split(scalable(60, 50, 900), "strict", 0)
+    assert_alike(*both(make(spec, settings_for(spec, dim=8)), parts))
+
+
+@pytest.mark.parametrize("options", [{"clients": 0.4}, {"channel": []}, {"view": "random"}, {"seed": 7}])
+def test_fused_equals_plain_with_options(options: dict[str, object]) -> None:
+    parts = split(scalable(60, 50, 900), "paper", 0)
+    assert_alike(*both(make("pfedrec", {"dim": 8, "eta": 0.5}), parts, **options))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    spec=st.sampled_from(SPECS),
+    users=st.integers(2, 14),
+    items=st.integers(8, 60),
+    share=st.floats(0.2, 0.5),
+    dim=st.integers(1, 37),
+    batch=st.integers(1, 70),
+    epochs=st.integers(1, 3),
+    tolerance=st.sampled_from([0.0, 0.05]),
+    protocol=st.sampled_from(["strict", "paper"]),
+    seed=st.integers(0, 5),
+)
+def test_fused_equals_plain_for_any_shape(
+    spec: str, users: int, items: int, share: float, dim: int, batch: int, epochs: int, tolerance: float,
+    protocol: str, seed: int,
+) -> None:  # fmt: skip
+    per_user = max(5, int(share * items))
+    if per_user > items // 2:
+        per_user = items // 2
+    rows = users * max(per_user, 3)
+    parts = split(scalable(users, items, rows, seed), protocol if per_user >= 5 else "strict", seed)
+    values = settings_for(spec, dim=dim, batch_size=batch, epochs=epochs, tolerance=tolerance)
+    plain, fused = both(make(spec, values), parts, rounds=2)
+    for held in ("shared", "private"):
+        for name, value in getattr(plain.state, held).items():
+            assert far(value, getattr(fused.state, held)[name]) < TOLERANCE, (held, name)
+
+
+def test_clients_with_one_item_and_with_all_items() -> None:
+    """The smallest client there is, and one that leaves nothing to draw as a negative."""
+    runs = [[0, 1, 2], list(range(12)), [3, 4, 5, 6]]
+    users = np.repeat(np.arange(3, dtype=np.int32), [len(run) for run in runs])
+    codes = np.array([i for run in runs for i in run], np.int32)
+    data = from_codes("tiny", users, codes, np.arange(len(codes)), np.arange(3), np.arange(12))
+    for protocol in ("strict", "paper"):
+        parts = split(data, protocol, 0)
+        assert_alike(*both(make("pfedrec", {"dim": 5, "eta": 0.5}), parts))
+
+
+def test_overflowing_clients_are_dropped_and_counted() -> None:
+    parts = split(scalable(60, 50, 900), "strict", 0)
+    for engine in ("plain", "fused"):
+        federation = Federation(FedMF(dim=4, eta=0.5), parts, engine_name=engine)
+        broken = np.array([3, 17])
+        federation.state.private["score"][broken] = np.inf
+        record = federation.play(evaluate=True)
+        assert record.dropped == 2
+        assert np.isfinite(federation.state.shared["items"]).all()
+        assert np.isinf(federation.state.private["score"][broken]).all()  # as before the round
+
+
+def test_a_subclass_that_changes_the_mathematics_has_no_kernel() -> None:
+    class Tilted(FedMF):
+        def logits(self, p: object, i: object) -> object:
+            return 2 * super().logits(p, i)
+
+    assert "logits" in str(why_not(Tilted(), local=False))
+    assert why_not(FedMF(), local=False) is None
+    assert why_not(FedMF(), local=True) is not None
+
+
+def test_fused_is_refused_where_there_is_no_kernel() -> None:
+    parts = split(scalable(20, 30, 200), "strict", 0)
+    with pytest.raises(FedrecError, match=r"cannot run fedncf.*runs on engine 'plain'"):
+        Federation(make("fedncf"), parts, engine_name="fused")  # type: ignore[arg-type]
+
+
+def test_auto_takes_the_kernel() -> None:
+    parts = split(scalable(20, 30, 200), "strict", 0)
+    assert Federation(make("pfedrec"), parts).engine.name == "fused"  # type: ignore[arg-type]
+    assert Federation(make("pfedrec", {"hidden": "4"}), parts).engine.name == "plain"  # type: ignore[arg-type]
