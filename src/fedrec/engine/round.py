@@ -166,7 +166,7 @@ class Federation:
         for stage in reversed(self.channel):
             total = stage.in_sum(total, self.seed, number)
         merged = {**before.shared, **before.server}
-        if total.clients:
+        if total.clients and self.engine.uploads:
             with threadpool_limits(1):  # the threads of BLAS change the last bits
                 merged = self.method.merge(merged, total)
         shared, server = ({n: merged[n] for n in held} for held in (before.shared, before.server))
