@@ -25,10 +25,10 @@ def save_checkpoint(folder: Path, state: State, selected: Selected | None) -> No
     """Write beside the old one, then point to the new: a reader sees the one or the other, whole."""
     folder.mkdir(exist_ok=True)
     arrays = _pack("last", state)
-    about: dict[str, Any] = {"round": state.round, "selected": None}
     if selected is not None:
         before, after = selected.moment.before, selected.moment.after
-        about["selected"] = {"value": selected.value, "validation": selected.validation, "round": after.round}
+        figures = {"value": selected.value, "validation": selected.validation}
+        arrays["selected"] = np.array(json.dumps(figures))
         if after.round != state.round:
             arrays |= _pack("after", after)
         if before is not None:
@@ -39,10 +39,10 @@ def save_checkpoint(folder: Path, state: State, selected: Selected | None) -> No
         np.savez(file, **arrays)  # type: ignore[arg-type]
         file.flush()
         os.fsync(file.fileno())
-    about |= {"file": path.name, "sha256": _sum(temporary)}
+    current = {"file": path.name, "sha256": _sum(temporary)}
     temporary.replace(path)
     pointer = folder / "current.tmp"
-    pointer.write_text(json.dumps(about, indent=1), encoding="utf-8")
+    pointer.write_text(json.dumps(current), encoding="utf-8")
     pointer.replace(folder / "current.json")
     for old in folder.glob("round-*"):
         if old != path:
@@ -55,9 +55,9 @@ def load_checkpoint(folder: Path) -> tuple[State, Selected | None]:
     if not pointer.exists():
         raise FedrecError(f"{folder.parent} has no checkpoint: start the run anew with another --out")
     try:
-        about = json.loads(pointer.read_text(encoding="utf-8"))
-        path = folder / about["file"]
-        if _sum(path) != about["sha256"]:
+        current = json.loads(pointer.read_text(encoding="utf-8"))
+        path = folder / current["file"]
+        if _sum(path) != current["sha256"]:
             raise ValueError
         with np.load(path, allow_pickle=False) as stored:
             arrays: Arrays = dict(stored)
@@ -67,9 +67,9 @@ def load_checkpoint(folder: Path) -> tuple[State, Selected | None]:
         ) from None
     state = _unpack("last", arrays)
     assert state is not None
-    best = about["selected"]
-    if best is None:
+    if "selected" not in arrays:
         return state, None
+    best = json.loads(str(arrays["selected"]))
     after = _unpack("after", arrays) or state
     return state, Selected(Moment(_unpack("before", arrays), after), best["value"], best["validation"])
 
