@@ -115,9 +115,11 @@ def poison(federation: Federation) -> int:
     """Make a row that a single client will touch not finite; returns that client."""
     state, engine = federation.state, federation.engine
     catalog = Catalog(federation.split.n_users, federation.split.n_items)
-    plan = federation.method.plan(catalog, state.round + 1)
-    samples = draw_samples(federation.split, federation.seed, state.round + 1, federation.everyone, plan)
-    held = samples.held()
+    method, round = federation.method, state.round + 1
+    plan = method.plan(catalog, round)
+    held = draw_samples(
+        federation.split, federation.seed, round, federation.everyone, plan, method.negatives
+    ).held()
     lonely = np.flatnonzero(np.bincount(held.items) == 1)[0]
     user = int(np.searchsorted(held.indptr, np.flatnonzero(held.items == lonely)[0], side="right")) - 1
     table = next(name for name, slot in engine.slots.items() if slot.rows and slot.owner == "shared")

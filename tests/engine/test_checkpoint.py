@@ -1,0 +1,85 @@
+"""Checkpoints: whole or not at all, and damage is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedrec.core.errors import FedrecError
+from fedrec.data.interactions import Interactions
+from fedrec.data.split import split
+from fedrec.engine.checkpoint import load_checkpoint, save_checkpoint
+from fedrec.engine.round import Federation
+from fedrec.methods.pfedrec import PFedRec
+from fedrec.testing import different
+
+DAMAGED = "the checkpoint in .* is damaged: start the run anew with another --out"
+
+
+@pytest.fixture
+def federation(tastes: Interactions) -> Federation:
+    federation = Federation(PFedRec(dim=4), split(tastes))
+    for evaluate in (True, False):  # the selected round is not the last one
+        federation.play(evaluate)
+    return federation
+
+
+@pytest.fixture
+def folder(tmp_path: Path, federation: Federation) -> Path:
+    save_checkpoint(tmp_path / "checkpoint", federation.state, federation.selected)
+    return tmp_path / "checkpoint"
+
+
+def test_both_states_come_back(folder: Path, federation: Federation) -> None:
+    state, selected = load_checkpoint(folder)
+    assert different(state, federation.state) == []
+    assert federation.selected is not None
+    assert selected is not None
+    assert (state.round, selected.round) == (2, 1)
+    assert selected.value == federation.selected.value
+    assert selected.validation == federation.selected.validation
+    assert selected.moment.before is not None
+    assert federation.selected.moment.before is not None
+    assert different(selected.moment.before, federation.selected.moment.before) == []
+    assert different(selected.moment.after, federation.selected.moment.after) == []
+
+
+def test_a_newer_one_replaces_the_older(folder: Path, federation: Federation) -> None:
+    federation.play(evaluate=True)
+    save_checkpoint(folder, federation.state, federation.selected)
+    assert load_checkpoint(folder)[0].round == 3
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_flipped_bit_anywhere_is_noticed(folder: Path) -> None:
+    for path in folder.iterdir():
+        whole = path.read_bytes()
+        for at in range(0, len(whole), max(1, len(whole) // 200)):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            with pytest.raises(FedrecError, match=DAMAGED):
+                load_checkpoint(folder)
+        path.write_bytes(whole)
+    load_checkpoint(folder)
+
+
+def test_a_file_cut_short_is_noticed(folder: Path) -> None:
+    for path in folder.iterdir():
+        whole = path.read_bytes()
+        for length in (0, 1, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:length])
+            with pytest.raises(FedrecError, match=DAMAGED):
+                load_checkpoint(folder)
+        path.write_bytes(whole)
+
+
+def test_missing_arrays_are_noticed(folder: Path) -> None:
+    next(folder.glob("round-*")).unlink()
+    with pytest.raises(FedrecError, match=DAMAGED):
+        load_checkpoint(folder)
+
+
+def test_no_checkpoint_at_all(folder: Path) -> None:
+    (folder / "current.json").unlink()
+    with pytest.raises(FedrecError, match="has no checkpoint: start the run anew"):
+        load_checkpoint(folder)
