@@ -229,7 +229,8 @@ def _arrays(tensors: dict[str, Any]) -> dict[str, Array]:
 
 def _finite(arrays: Sequence[Array]) -> NDArray[np.bool_]:
     """Which clients have finite numbers everywhere."""
-    checks = [np.isfinite(a.reshape(len(a), -1).sum(axis=1, dtype=np.float64)) for a in arrays]
+    with np.errstate(invalid="ignore"):  # infinities of both signs: not finite either
+        checks = [np.isfinite(a.reshape(len(a), -1).sum(axis=1, dtype=np.float64)) for a in arrays]
     return np.logical_and.reduce(checks)
 
 

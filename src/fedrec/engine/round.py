@@ -151,7 +151,7 @@ class Federation:
             for name, store in rows.items():
                 assert fitted.rows is not None
                 persists = self.engine.slots[name].owner == "private"
-                rows[name] = store.put(fitted.users, fitted.rows[name], keep_others=persists)
+                rows[name] = store.put(fitted.users, fitted.rows[name], persists, only=kept)
             if fitted.scores is not None:
                 found = count_sampled(fitted.scores, held_out(self.split, "valid", fitted.users))
                 for kind, part in zip(ranks, found, strict=True):

@@ -42,10 +42,17 @@ class RowStore:
             Ragged(indptr, np.concatenate([i for i, _ in found])), np.concatenate([v for _, v in found])
         )
 
-    def put(self, users: NDArray[np.int64], rows: Rows, keep_others: bool) -> RowStore:
-        """Store rows; a client's other rows stay (persistent slots) or go (rows of the last round only)."""
+    def put(
+        self, users: NDArray[np.int64], rows: Rows, keep_others: bool, only: NDArray[np.bool_] | None = None
+    ) -> RowStore:
+        """Store rows; a client's other rows stay (persistent slots) or go (rows of the last round only).
+
+        With ``only`` the other clients are left as they are.
+        """
         stored = dict(self._rows)
         for c, u in enumerate(users):
+            if only is not None and not only[c]:
+                continue
             run = slice(rows.held.indptr[c], rows.held.indptr[c + 1])
             items, values = rows.held.items[run].copy(), rows.values[run].copy()
             before = stored.get(int(u))
