@@ -46,7 +46,7 @@ class Table:
     def __getitem__(self, i: Any) -> Any:
         from torch.nn.functional import embedding  # its gradient is several times quicker than indexing's
 
-        return embedding(i, self.rows)
+        return embedding(i, self.rows) if self.rows.dim() > 1 else self.rows[i]
 
 
 class Federated(Method):
