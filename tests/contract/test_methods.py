@@ -12,7 +12,7 @@ from fedrec.methods.pfedrec import PFedRec
 from fedrec.testing import MethodContract
 from fedrec.wrap.dualper import DualPer
 
-NCF = FedNCF(dim=8, hidden=(16,), lr=10, lr_items=100, lr_layers=0.3)
+NCF = FedNCF(dim=8, hidden=(16,), lr=10, eta=2.5, lr_layers=0.3)
 
 
 class TestFedMF(MethodContract):

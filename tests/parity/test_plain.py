@@ -139,17 +139,17 @@ def test_fedmf(few: Split) -> None:
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_fedncf(few: Split, epochs: int) -> None:
-    method = FedNCF(dim=8, hidden=(6,), lr=0.5, lr_items=20, lr_layers=0.3, epochs=epochs, batch_size=32)
+    method = FedNCF(dim=8, hidden=(6,), lr=0.5, eta=0.25, lr_layers=0.3, epochs=epochs, batch_size=32)
     layers = ("layer_w0", "layer_b0", "layer_w1", "layer_b1")
-    rates = {"user": 0.5, "items": 20.0} | dict.fromkeys(layers, 0.3)
+    rates = {"user": 0.5, "items": 0.25 * few.n_items} | dict.fromkeys(layers, 0.3)
     check(method, few, by_hand(method, few, perceptron, lambda n: [tuple(rates)], rates))
     turns = [("user",), ("items", *layers)]
     check(DualPer(method), few, by_hand(method, few, perceptron, lambda n: turns, rates))
 
 
 def test_fedrecon(few: Split) -> None:
-    method = FedRecon(dim=8, lr_items=10, reconstruction=2, epochs=2, batch_size=16)
-    rates = {"user": method.lr, "bias": method.lr, "items": method.lr_items}
+    method = FedRecon(dim=8, eta=0.125, reconstruction=2, epochs=2, batch_size=16)
+    rates = {"user": method.lr, "bias": method.lr, "items": method.eta * few.n_items}
 
     def score(p: Params, items: Any) -> Any:
         return linear({"items": p["items"], "score": p["user"], "bias": p["bias"]}, items)

@@ -27,9 +27,10 @@ class FedNCF(GradientMethod):
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (32, 16, 8), min_length=1, description="hidden layers"
     )
-    lr: float = Field(0.1, gt=0, description="learning rate of the user vector")
-    lr_items: float = Field(100.0, gt=0, description="learning rate of the item rows")
-    lr_layers: float = Field(0.1, gt=0, description="learning rate of the layers")
+    # The paper does not publish its learning rates: found on validation (ML-100K, protocol paper).
+    lr: float = Field(10.0, gt=0, description="learning rate of the user vector")
+    eta: float = Field(60.0, gt=0, description="item learning rate = items of the catalogue × eta")
+    lr_layers: float = Field(1.0, gt=0, description="learning rate of the layers")
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         return {
@@ -42,7 +43,7 @@ class FedNCF(GradientMethod):
         layers = tuple(name for name in self.slots(catalog) if name.startswith("layer"))
         return [
             Group(("user",), SGD(self.lr), "private"),
-            Group(("items",), SGD(self.lr_items), "shared"),
+            Group(("items",), SGD(catalog.n_items * self.eta), "shared"),
             Group(layers, SGD(self.lr_layers), "shared"),
         ]
 

@@ -26,9 +26,10 @@ class FedRecon(GradientMethod):
     )
 
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
-    lr: float = Field(0.1, gt=0, description="learning rate of the reconstruction")
-    lr_items: float = Field(100.0, gt=0, description="learning rate of the item rows")
-    reconstruction: int = Field(5, ge=1, description="epochs on the support half, items frozen")
+    # The paper leaves these open for this model: found on validation (ML-100K, protocol paper).
+    lr: float = Field(0.3, gt=0, description="learning rate of the reconstruction")
+    eta: float = Field(6.0, gt=0, description="item learning rate = items of the catalogue × eta")
+    reconstruction: int = Field(10, ge=1, description="epochs on the support half, items frozen")
     user_std: float = Field(0.1, ge=0, description="spread of a fresh user vector")
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
@@ -40,7 +41,7 @@ class FedRecon(GradientMethod):
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         reconstruct = Group(("user", "bias"), SGD(self.lr), "fresh")
-        update = Group(("items",), SGD(self.lr_items), "shared")
+        update = Group(("items",), SGD(catalog.n_items * self.eta), "shared")
         return [
             Phase([reconstruct], self.reconstruction, "support"),
             Phase([update], self.epochs, "query"),
