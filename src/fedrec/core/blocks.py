@@ -6,20 +6,34 @@ single-threaded inside them (its own threading changes the last bits).
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
 
 
+@cache
+def _libraries(loaded: int) -> ThreadpoolController:
+    """Looking for BLAS libraries takes milliseconds: done again only when new modules were loaded."""
+    return ThreadpoolController()
+
+
+def single_threaded_blas() -> AbstractContextManager[Any]:
+    limit: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1)
+    return limit
+
+
 def in_order(work: Callable[[Block], Result], blocks: Sequence[Block], threads: int) -> Iterator[Result]:
     """Results of ``work`` in the order of the blocks; only a few are under way at a time."""
-    with threadpool_limits(1):
+    with single_threaded_blas():
         if threads <= 1 or len(blocks) <= 1:
             yield from map(work, blocks)
             return
@@ -35,7 +49,7 @@ def in_order(work: Callable[[Block], Result], blocks: Sequence[Block], threads: 
 def run_blocks(work: Callable[[int, int], None], total: int, size: int, threads: int) -> None:
     """Call ``work(start, end)`` for each block of ``size`` out of ``total``; an error in one is raised."""
     starts = range(0, total, size)
-    with threadpool_limits(1):
+    with single_threaded_blas():
         if threads <= 1 or len(starts) <= 1:
             for start in starts:
                 work(start, min(start + size, total))

@@ -76,7 +76,7 @@ class Plain:
         plan = self.method.plan(self.catalog, round)
         samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
         before, after, sent, loss = self._train(state, round, samples, plan, own={})
-        finite = _finite([*sent.values(), *(after[n] for n in before)])
+        finite = _finite([loss, *sent.values(), *(after[n] for n in before)])
         if not finite.all():
             after = {n: _where(finite, v, before[n]) for n, v in after.items() if n in before}
         held = samples.held()
@@ -87,6 +87,7 @@ class Plain:
             dense={n: v for n, v in sent.items() if not self.uploads[n].rows},
             weights=self.method.weight(samples.counts),
         ).only(finite)
+        upload = upload.moved() if self.method.sparse else upload
         device = ("private", "fresh")
         private = {n: after[n] for n, s in self.slots.items() if s.owner in device and not s.rows}
         tuned = {

@@ -28,7 +28,7 @@ from fedrec.engine.store import Rows
 from fedrec.engine.upload import Upload
 
 SHARDS = 16  # fixed: sums are made shard by shard, so results do not depend on the number of threads
-SEAMS = ("logits", "loss", "step", "fit", "receive", "upload")
+SEAMS = ("logits", "loss", "cut", "step", "fit", "receive", "upload")
 
 
 def why_not(method: Federated, local: bool) -> str | None:

@@ -108,7 +108,7 @@ def train_shard(
             table, slots, n, len(positives), per_positive, w, b, plan, batch, tolerance, in_turn, radius_vector,
             radius_rows, order_key, part_key, keys[c], chosen, order, rows, y, x, r, g, row_sums,
         )  # fmt: skip
-        check = F(0)
+        check = losses[c]
         for j in range(dim):
             check += w[j]
         check += b[0]

@@ -33,7 +33,8 @@ def residuals(x: Any, y: Any, r: Any, scale: Any) -> Any:
     """r_k = (σ(x_k) − y_k)·scale and the sum of the cross-entropies.
 
     exp and log are written out so that the loop becomes vector code: e^a = 2^i·e^f with a polynomial
-    for e^f, and log(1 + z) = 2·artanh(z / (2 + z)) as a series. Both are exact to float32.
+    for e^f, and log(1 + z) = 2·artanh(z / (2 + z)) as a series. Both are exact to float32. A logit that
+    is not finite makes the loss NaN (x·y), by which the client is dropped.
     """
     loss = F(0)
     for k in range(len(y)):
@@ -53,9 +54,6 @@ def residuals(x: Any, y: Any, r: Any, scale: Any) -> Any:
         loss += max(x[k], F(0)) - x[k] * y[k] + F(2) * (s + s * series)
         positive = F(1) / (F(1) + z)
         r[k] = ((positive if x[k] >= F(0) else z * positive) - y[k]) * scale
-        if x[k] != x[k]:  # NaN stays NaN: the client will be dropped
-            r[k] = x[k]
-            loss = x[k]
     return loss
 
 
