@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from fedrec.channel.bytes import uploaded
+from fedrec.channel.bytes import downloaded, uploaded
 from fedrec.channel.stage import Stage
-from fedrec.core.blocks import in_order
+from fedrec.core.blocks import in_order, single_threaded_blas
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, Total, View
 from fedrec.data.split import Split
@@ -32,9 +31,11 @@ from fedrec.engine.store import RowStore
 from fedrec.engine.upload import Upload, add, empty_total, summed
 from fedrec.engine.views import Moment, ViewScorer
 from fedrec.evaluate.metrics import Ranks, summary
+from fedrec.evaluate.protocol import Protocol
 from fedrec.evaluate.ranking import count_sampled, held_out, rank_sampled
 
 MOST_DROPPED = 0.5  # a larger share of clients with non-finite updates means that the run diverged
+FAR = 100.0  # and so does a loss this many times (of either sign) that of the first round
 
 
 @dataclass
@@ -49,9 +50,12 @@ class Round:
     fit_seconds: float
     evaluate_seconds: float = 0.0
     validation: dict[str, float] | None = None
+    bytes_down: int = 0
+    diagnostics: dict[str, float] = field(default_factory=dict)  # what the method says of itself
 
     def line(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if v is not None}
+        kept = {k: v for k, v in self.__dict__.items() if v is not None and k != "diagnostics"}
+        return kept | self.diagnostics
 
 
 @dataclass
@@ -67,8 +71,19 @@ class Selected:
         return self.moment.after.round
 
 
+def select(
+    best: Selected | None, protocol: Protocol, moment: Moment, record: Round, metrics: dict[str, float]
+) -> Selected:
+    """The better of the best round so far and this one, on validation. Test is not looked at here."""
+    record.validation = {name: metrics[name] for name in ("hr@10", "ndcg@10")}
+    value = metrics[protocol.select_on]
+    if best is None or protocol.better(value, best.value):
+        return Selected(moment, value, record.validation)
+    return best
+
+
 class Diverged(FedrecError):
-    """So many clients had to be dropped that nothing was learned; the state before the round is kept."""
+    """Nothing more can be learned: the loss or most updates ran away. The state before the round is kept."""
 
 
 @dataclass
@@ -87,16 +102,19 @@ class Federation:
     engine_name: str = "auto"
     state: State = field(init=False)
     selected: Selected | None = field(init=False, default=None)
+    first_loss: float | None = field(init=False, default=None)  # what a loss that runs away is told by
 
     def __post_init__(self) -> None:
         self.method = self.method.suited(self.split)
         self.engine = choose_engine(self.engine_name, self.method, self.split, self.seed, self.local)
         self.whole_tables = any(stage.dense for stage in self.channel)
+        if self.clients is None and not self.local:
+            self.clients = self.method.default_clients
         self.cohort = cohort_size(self.clients, self.split.n_users)
         self.view = self.view or ("own" if self.local else self.method.default_view)
         self.everyone = np.arange(self.split.n_users)
         self.state = begin(self.engine.slots, self.split.n_users, self.seed)
-        if self.cohort < self.split.n_users:  # own rows cannot be replayed: they are stored
+        if self.cohort < self.split.n_users and self.method.tunes_rows:  # own rows cannot be replayed: stored
             own = {
                 n: RowStore(s.shape[1:])
                 for n, s in self.engine.slots.items()
@@ -106,8 +124,11 @@ class Federation:
 
     @property
     def replays(self) -> bool:
-        """Whether a client's own rows are those of the last round, and so can be made again."""
-        return self.cohort == self.split.n_users and not self.local
+        """Whether a client's own rows are those of the last round, and so can be made again.
+
+        Where devices keep rows for good, the stored ones rank, with the tables as they were merged.
+        """
+        return self.cohort == self.split.n_users and not self.state.rows
 
     def warm_up(self) -> None:
         """Compile and initialise outside of the clock."""
@@ -157,24 +178,21 @@ class Federation:
                 for kind, part in zip(ranks, found, strict=True):
                     kind[fitted.users] = part
             busy_fit, busy_rank = busy_fit + fitted.seconds[0], busy_rank + fitted.seconds[1]
-        if record.dropped > MOST_DROPPED * len(users):
-            raise Diverged(
-                f"{self.method.label} diverged in round {number}: {record.dropped} of {len(users)} clients "
-                f"had updates that are not finite; the state after round {before.round} is kept. Try a "
-                "smaller learning rate"
-            )
+        record.loss = losses / max(len(users) - record.dropped, 1)
+        self._check(record)
         for stage in reversed(self.channel):
             total = stage.in_sum(total, self.seed, number)
         merged = {**before.shared, **before.server}
         if total.clients and self.engine.uploads:
-            with threadpool_limits(1):  # the threads of BLAS change the last bits
+            with single_threaded_blas():  # its threads change the last bits
                 merged = self.method.merge(merged, total)
         shared, server = ({n: merged[n] for n in held} for held in (before.shared, before.server))
         self.state = State(number, shared, server, private, rows)
         took = time.perf_counter() - start
         share = busy_rank / (busy_fit + busy_rank)
         record.fit_seconds, record.evaluate_seconds = took * (1 - share), took * share
-        record.loss = losses / max(len(users) - record.dropped, 1)
+        record.bytes_down = downloaded(self.engine.slots, before.shared) * len(users)
+        record.diagnostics = self.method.diagnose(shared)
         if evaluate:
             start = time.perf_counter()
             moment = Moment(before if self.replays else None, self.state)
@@ -183,6 +201,20 @@ class Federation:
             self._select(moment, record, summary(ranks))
             record.evaluate_seconds += time.perf_counter() - start
         return record
+
+    def _check(self, record: Round) -> None:
+        """Stop where training runs away, before anything of this round is kept."""
+        if record.dropped > MOST_DROPPED * record.clients:
+            what = f"{record.dropped} of {record.clients} clients had updates that are not finite"
+        elif self.first_loss is not None and abs(record.loss) > FAR * max(abs(self.first_loss), 0.01):
+            what = f"the loss is {record.loss:.3g} after {self.first_loss:.3g} in the first round"
+        else:
+            self.first_loss = record.loss if self.first_loss is None else self.first_loss
+            return
+        raise Diverged(
+            f"{self.method.label} diverged in round {record.round}: {what}; the state after round "
+            f"{record.round - 1} is kept. Try {self.method.remedy}"
+        )
 
     def _send(self, sent: Upload | Total) -> Total:
         """Through the channel: single uploads stage by stage, then their sum."""
@@ -193,12 +225,7 @@ class Federation:
         return summed(sent, self.engine.uploads)
 
     def _select(self, moment: Moment, record: Round, metrics: dict[str, float]) -> None:
-        """Keep the round if it is the best so far on validation. Test is not looked at here."""
-        record.validation = {name: metrics[name] for name in ("hr@10", "ndcg@10")}
-        protocol = self.split.protocol
-        value = metrics[protocol.select_on]
-        if self.selected is None or protocol.better(value, self.selected.value):
-            self.selected = Selected(moment, value, record.validation)
+        self.selected = select(self.selected, self.split.protocol, moment, record, metrics)
 
     def scorer(self, moment: Moment, view: View | None = None) -> ViewScorer:
         return ViewScorer(self.engine, moment, view or self.view)  # type: ignore[arg-type]
