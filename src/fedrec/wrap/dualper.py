@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fedrec.core.federated import Params, View
-from fedrec.core.gradient import Group, Loss
+from fedrec.core.gradient import Group, Loss, Phase
 from fedrec.core.loglinear import LogLinear
+from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper
 
 
@@ -22,6 +23,10 @@ class DualPer(Wrapper):
     use_when: ClassVar[str] = "you want each client to rank with item rows it has tuned itself"
     seams: ClassVar[tuple[str, ...]] = ("step", "view")
     default_view: ClassVar[View] = "own"
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        """Algorithm 1 trains both parts on the same samples: a base's halves (FedRecon) become one."""
+        return [replace(phase, part="all") for phase in self.base.plan(catalog, round)]
 
     def log_linear(self) -> LogLinear | None:
         base = self.base.log_linear()
