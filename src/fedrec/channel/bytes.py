@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedrec.core.slots import Slot
+from fedrec.core.slots import Array, Slot
 
 NUMBER = 4  # bytes of a float32, and of an item's code
 
@@ -20,6 +20,18 @@ def uploaded(declared: dict[str, Slot], clients: int, rows: int, whole_tables: b
     return total
 
 
-def downloaded(slots: dict[str, Slot]) -> int:
-    """What one client fetches: the whole shared state (fetching touched rows only would reveal them)."""
-    return sum(NUMBER * int(np.prod(s.shape)) for s in slots.values() if s.owner == "shared")
+def downloaded(slots: dict[str, Slot], shared: dict[str, Array] | None = None) -> int:
+    """What one client fetches: the whole shared state (fetching touched rows only would reveal them).
+
+    Where the arrays are given, rows that are zero are left out of a table if that makes it smaller.
+    """
+    total = 0
+    for name, slot in slots.items():
+        if slot.owner != "shared":
+            continue
+        size = int(np.prod(slot.shape))
+        if slot.rows and shared is not None:
+            table = shared[name].reshape(len(shared[name]), -1)
+            size = min(size, int(table.any(axis=1).sum()) * (table.shape[1] + 1))
+        total += NUMBER * size
+    return total

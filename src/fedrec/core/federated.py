@@ -56,6 +56,16 @@ class Federated(Method):
     default_view: ClassVar[View] = "global"
     negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
 
+    @property
+    def sparse(self) -> bool:
+        """Whether rows of an upload that are zero are left out of it."""
+        return False
+
+    @property
+    def remedy(self) -> str:
+        """What to try, with which settings, when training diverges."""
+        return "a smaller learning rate"
+
     def suited(self, split: Split) -> Federated:
         """With settings that are left to the data filled in."""
         return self
@@ -112,6 +122,10 @@ class Federated(Method):
         """
         mean = {name: value / np.float32(total.weight) for name, value in total.sums.items()}
         return {name: value + mean[name] if name in mean else value for name, value in held.items()}
+
+    def diagnose(self, shared: dict[str, Array]) -> dict[str, float]:
+        """Figures of the merged arrays that go into the history of every round."""
+        return {}
 
 
 def outgoing(method: Federated, catalog: Catalog, upload: Params) -> Params:

@@ -6,8 +6,8 @@ The code is for ONE client. Engines run it for a whole block of clients at once 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -36,6 +36,7 @@ class Phase:
     groups: Sequence[Group]
     epochs: int = 1
     part: Part = "all"
+    terms: Mapping[str, float] = field(default_factory=dict)  # numbers of this round that the loss reads
 
 
 class Batch(NamedTuple):
@@ -91,9 +92,10 @@ class GradientMethod(Federated):
         import torch
 
         at = iter(passes)
-        total = last = torch.zeros(())
+        total = last = shown = torch.zeros(())
         for phase in plan:
             running = torch.ones((), dtype=torch.bool)
+            p = {**p, **{name: torch.tensor(value) for name, value in phase.terms.items()}}
             for group in phase.groups:
                 p = {**p, **group.optimizer.begin(p, group.names)}
             for epoch in range(phase.epochs):
@@ -105,11 +107,12 @@ class GradientMethod(Federated):
                     p = {n: v if v is p[n] else torch.where(active, v, p[n]) for n, v in moved.items()}
                     total, seen = total + value * count, seen + count
                 total = total / seen.clamp(min=1)
+                shown = torch.where(running, total, shown)  # of the last epoch that the client took part in
                 if self.tolerance > 0:
                     if epoch > 0:
                         running = running & ((last - total).abs() > self.tolerance * last.abs())
                     last = torch.where(running, total, last)
-        return p, total
+        return p, shown
 
 
 def batches(all_samples: Batch, size: int) -> Iterator[Batch]:

@@ -31,6 +31,26 @@ class SGD:
 
 
 @dataclass(frozen=True)
+class DecayingSGD:
+    """SGD whose rate falls by a factor after every step of a round, with weight decay."""
+
+    lr: float
+    decay: float = 1.0
+    weight_decay: float = 0.0
+
+    def begin(self, p: Params, names: Sequence[str]) -> Params:
+        import torch
+
+        return {f"sgd.{names[0]}.t": torch.zeros(())}
+
+    def move(self, p: Params, grads: Params, names: Sequence[str]) -> Params:
+        t = p[f"sgd.{names[0]}.t"]
+        lr = self.lr * self.decay**t
+        moved = {name: p[name] - lr * (grads[name] + self.weight_decay * p[name]) for name in names}
+        return {**p, **moved, f"sgd.{names[0]}.t": t + 1}
+
+
+@dataclass(frozen=True)
 class Adam:
     """Kingma & Ba, ICLR 2015, with moments that start anew every round."""
 

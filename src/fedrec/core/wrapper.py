@@ -51,6 +51,14 @@ class Wrapper(GradientMethod):
     def negatives(self) -> bool:  # type: ignore[override]
         return self.base.negatives
 
+    @property
+    def sparse(self) -> bool:
+        return self.base.sparse
+
+    @property
+    def remedy(self) -> str:
+        return self.base.remedy
+
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         return self.base.slots(catalog)
 
@@ -83,3 +91,6 @@ class Wrapper(GradientMethod):
 
     def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
         return self.base.merge(held, total)
+
+    def diagnose(self, shared: dict[str, Array]) -> dict[str, float]:
+        return self.base.diagnose(shared)

@@ -27,6 +27,8 @@ def train(
     saved = time.monotonic()
     stopped = ""
     federation.warm_up()
+    if history.lines and isinstance(federation, Federation):
+        federation.first_loss = history.lines[0]["loss"]
     while federation.state.round < rounds:
         number = federation.state.round + 1
         best = federation.selected

@@ -40,6 +40,15 @@ class Upload:
             weights=self.weights[kept],
         )
 
+    def moved(self) -> Upload:
+        """Without rows that are zero everywhere."""
+        there = np.zeros(len(self.held.items), np.bool_)
+        for values in self.rows.values():
+            there |= values.reshape(len(values), -1).any(axis=1)
+        before = np.concatenate([[0], np.cumsum(there)])
+        held = Ragged(before[self.held.indptr].astype(np.int64), self.held.items[there])
+        return replace(self, held=held, rows={n: v[there] for n, v in self.rows.items()})
+
 
 def empty_total(declared: dict[str, Slot]) -> Total:
     return Total(

@@ -21,6 +21,7 @@ METHODS = {
     "fedmf": "fedrec.methods.fedmf:FedMF",
     "fedncf": "fedrec.methods.fedncf:FedNCF",
     "fedrecon": "fedrec.methods.fedrecon:FedRecon",
+    "fedrap": "fedrec.methods.fedrap:FedRAP",
     "fedals": "fedrec.methods.fedals:FedALS",
     "popularity": "fedrec.methods.central.popularity:Popularity",
     "itemknn": "fedrec.methods.central.itemknn:ItemKNN",
