@@ -36,7 +36,6 @@ from fedrec.evaluate.ranking import count_sampled, held_out, rank_sampled
 
 MOST_DROPPED = 0.5  # a larger share of clients with non-finite updates means that the run diverged
 FAR = 100.0  # and so does a loss this many times (of either sign) that of the first round
-FAR = 100.0  # and so does a loss this many times (of either sign) that of the first round
 
 
 @dataclass
@@ -202,20 +201,6 @@ class Federation:
             self._select(moment, record, summary(ranks))
             record.evaluate_seconds += time.perf_counter() - start
         return record
-
-    def _check(self, record: Round) -> None:
-        """Stop where training runs away, before anything of this round is kept."""
-        if record.dropped > MOST_DROPPED * record.clients:
-            what = f"{record.dropped} of {record.clients} clients had updates that are not finite"
-        elif self.first_loss is not None and abs(record.loss) > FAR * max(abs(self.first_loss), 0.01):
-            what = f"the loss is {record.loss:.3g} after {self.first_loss:.3g} in the first round"
-        else:
-            self.first_loss = record.loss if self.first_loss is None else self.first_loss
-            return
-        raise Diverged(
-            f"{self.method.label} diverged in round {record.round}: {what}; the state after round "
-            f"{record.round - 1} is kept. Try {self.method.remedy}"
-        )
 
     def _check(self, record: Round) -> None:
         """Stop where training runs away, before anything of this round is kept."""
