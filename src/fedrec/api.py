@@ -30,9 +30,7 @@ from fedrec.evaluate.metrics import Ranks
 from fedrec.evaluate.protocol import Protocol
 from fedrec.evaluate.protocol import protocol as named_protocol
 from fedrec.evaluate.ranking import rank_full, rank_sampled
-from fedrec.methods import make, settings_of, spec_of
-
-ROUNDS = 100
+from fedrec.methods import make, named_by_alias, settings_of, spec_of
 
 
 def run(
@@ -62,11 +60,12 @@ def run(
     """
     if isinstance(method, Method) and settings:
         raise FedrecError("give settings to the method's class or by name, not both")
+    name = method if isinstance(method, str) and named_by_alias(method) else None
     method = make(method, settings) if isinstance(method, str) else method
     data = fedrec.load(data) if isinstance(data, str) else data
     config = RunConfig(
         fedrec=fedrec.__version__,
-        method=spec_of(method),
+        method=name or spec_of(method),
         settings=settings_of(method),
         data=data.name,
         fingerprint=fingerprint(data),
@@ -272,8 +271,9 @@ def _result(
     threads: int,
 ) -> dict[str, Any]:
     played = federation.state.round if federation else None
+    down = downloaded(federation.engine.slots) if isinstance(federation, Federation) else None
     return {
-        "method": method.label,
+        "method": config.method if named_by_alias(config.method) else method.label,
         "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
         "data": config.data,
         "protocol": config.protocol.name,

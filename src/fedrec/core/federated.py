@@ -54,7 +54,9 @@ class Federated(Method):
 
     reveals: ClassVar[str]  # what one upload tells a server that sees it alone
     default_view: ClassVar[View] = "global"
+    default_clients: ClassVar[float | None] = None  # share of clients in a round; None is everyone
     negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
+    tunes_rows: ClassVar[bool] = True  # whether item rows after local training rank, or only carry a gradient
 
     @property
     def sparse(self) -> bool:

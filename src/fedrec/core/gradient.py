@@ -81,6 +81,10 @@ class GradientMethod(Federated):
         terms = cross_entropy(x, batch.labels, reduction="none") * batch.mask
         return terms.sum() / batch.mask.sum().clamp(min=1)
 
+    def cut(self, samples: Batch) -> Iterator[Batch]:
+        """What a client steps on, one after the other."""
+        return batches(samples, self.batch_size)
+
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         """How gradients become moves: all groups at once."""
         grads, value = gradient(loss, p, [name for group in groups for name in group.names])
@@ -100,7 +104,7 @@ class GradientMethod(Federated):
                 p = {**p, **group.optimizer.begin(p, group.names)}
             for epoch in range(phase.epochs):
                 total, seen = torch.zeros(()), torch.zeros(())
-                for batch in batches(next(at), self.batch_size):
+                for batch in self.cut(next(at)):
                     count = batch.mask.sum()
                     moved, value = self.step(lambda q, b=batch: self.loss(q, b), p, phase.groups)  # type: ignore[misc]
                     active = running & (count > 0)  # padding, or stopped early: stays where it is

@@ -52,17 +52,23 @@ class DecayingSGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Kingma & Ba, ICLR 2015, with moments that start anew every round."""
+    """Kingma & Ba, ICLR 2015, with moments that start anew every round.
+
+    With ``keeps`` they are private slots of the method (``core.moments``) and go on where they were.
+    """
 
     lr: float
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+    keeps: bool = False
 
     def begin(self, p: Params, names: Sequence[str]) -> Params:
         import torch
 
         state: Params = {}
+        if self.keeps:
+            return state
         for name in names:
             state[f"adam.{name}.m"] = state[f"adam.{name}.v"] = torch.zeros_like(p[name])
             state[f"adam.{name}.t"] = torch.zeros(())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from pydantic import SerializeAsAny
@@ -48,6 +48,14 @@ class Wrapper(GradientMethod):
         return self.base.default_view
 
     @property
+    def default_clients(self) -> float | None:  # type: ignore[override]
+        return self.base.default_clients
+
+    @property
+    def tunes_rows(self) -> bool:  # type: ignore[override]
+        return self.base.tunes_rows
+
+    @property
     def negatives(self) -> bool:  # type: ignore[override]
         return self.base.negatives
 
@@ -79,6 +87,9 @@ class Wrapper(GradientMethod):
 
     def loss(self, p: Params, batch: Batch) -> Any:
         return self.base.loss(p, batch)
+
+    def cut(self, samples: Batch) -> Iterator[Batch]:
+        return self.base.cut(samples)
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         return self.base.step(loss, p, groups)

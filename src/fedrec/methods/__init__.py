@@ -11,7 +11,7 @@ import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.method import Method
@@ -35,13 +35,56 @@ WRAPPERS = {
 }
 
 
+class Alias(NamedTuple):
+    """A published setting of a method above, under the name of its paper."""
+
+    spec: str
+    settings: dict[str, Any]
+    use_when: str
+
+
+ALIASES = {
+    "fedrecgel": Alias(
+        "fedncf+gel",
+        {
+            "fedncf.model": "neumf",
+            "fedncf.server": "adam",
+            "fedncf.batch_size": 128,
+            "fedncf.lr": 0.1,
+            "fedncf.participation": 0.1,
+        },
+        "you reproduce the FedRecGEL paper: fedncf+gel with its model, optimizers and 10% of clients a round",
+    ),
+}
+
+
+def expand(spec: str, settings: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    """A spec with the name of a published setting written out; settings that are given come last."""
+    base, plus, rest = spec.partition("+")
+    if not named_by_alias(spec):
+        return spec, settings or {}
+    alias = ALIASES[base]
+    return alias.spec + plus + rest, {**alias.settings, **_qualified(alias.spec, settings or {})}
+
+
+def named_by_alias(spec: str) -> bool:
+    """Whether a spec uses the name of a published setting."""
+    return spec.partition("+")[0] in ALIASES
+
+
+def _qualified(spec: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the parts of a spec by their full names, so that a given one replaces the alias's."""
+    owners = {field: part for part in reversed(spec.split("+")) for field in own_fields(find(part))}
+    return {f"{owners[key]}.{key}" if key in owners else key: value for key, value in settings.items()}
+
+
 def find(name: str) -> type[Method]:
     """The class of a method or wrapper, or of one's own as ``file.py:Class``."""
     place = {**METHODS, **WRAPPERS}.get(name)
     if place is None and ".py:" in name:
         return _from_file(name)
     if place is None:
-        raise FedrecError(f"unknown method '{name}': {nearest(name, {**METHODS, **WRAPPERS})}")
+        raise FedrecError(f"unknown method '{name}': {nearest(name, {**METHODS, **WRAPPERS, **ALIASES})}")
     module, _, attribute = place.partition(":")
     found: type[Method] = getattr(importlib.import_module(module), attribute)
     return found
@@ -54,6 +97,7 @@ def make(spec: str, settings: dict[str, Any] | None = None) -> Method:
     """
     from fedrec.core.wrapper import Wrapper
 
+    spec, settings = expand(spec, settings)
     base_name, *wrapper_names = spec.split("+")
     classes = [find(name) for name in (base_name, *wrapper_names)]
     if issubclass(classes[0], Wrapper):
@@ -62,7 +106,7 @@ def make(spec: str, settings: dict[str, Any] | None = None) -> Method:
         if not issubclass(kind, Wrapper):
             raise FedrecError(f"'{name}' is not a wrapper: {nearest(name, WRAPPERS)}")
     mine: list[dict[str, Any]] = [{} for _ in classes]
-    for key, value in (settings or {}).items():
+    for key, value in settings.items():
         part, dot, name = key.rpartition(".")
         at = [i for i, c in enumerate(classes) if name in own_fields(c) and (not dot or c.name == part)]
         if not at:
