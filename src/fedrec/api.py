@@ -14,17 +14,18 @@ from fedrec.channel import stage
 from fedrec.channel.bytes import downloaded
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.core.federated import Federated, View
-from fedrec.core.method import Central, Method
+from fedrec.core.method import ROUNDS, Central, CentralInRounds, Method
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
 from fedrec.engine.checkpoint import load_checkpoint
 from fedrec.engine.config import RunConfig, fingerprint
 from fedrec.engine.folder import RunFolder
 from fedrec.engine.history import History, cut_history, read_history
+from fedrec.engine.passes import Passes
 from fedrec.engine.result import figures, peak_memory_mb, speed, versions
 from fedrec.engine.round import Federation
 from fedrec.engine.run import Run, write_run
-from fedrec.engine.train import Callback, train
+from fedrec.engine.train import Callback, Training, train
 from fedrec.evaluate.controls import controls
 from fedrec.evaluate.metrics import Ranks
 from fedrec.evaluate.protocol import Protocol
@@ -86,7 +87,7 @@ def run(
     if isinstance(method, Federated):
         method = method.suited(parts)
         config = config.model_copy(update={"settings": settings_of(method)})
-    federation = None if isinstance(method, Central) else _federation(method, parts, config, threads)
+    federation = _training(method, parts, config, threads)
     folder = None
     if out is not None and out is not False:
         folder = RunFolder.create(None if out is True else Path(out), config)
@@ -126,10 +127,9 @@ def resume(
             config = config.model_copy(update={"rounds": rounds})
         method, parts = _rebuild(config, data, str(path))
         threads = threads_or_all(threads)
-        federation = None
+        federation = _training(method, parts, config, threads)
         history = History(folder.history)
-        if not isinstance(method, Central):
-            federation = _federation(method, parts, config, threads)
+        if federation is not None:
             lines = []
             if (folder.checkpoint / "current.json").exists():
                 federation.state, federation.selected = load_checkpoint(folder.checkpoint)
@@ -156,9 +156,8 @@ def open(path: str | Path, data: Interactions | None = None, threads: int | None
         raise FedrecError(f"{path} is not finished: go on with fedrec run {config.method} --resume {path}")
     method, parts = _rebuild(config, data, str(path))
     threads = threads_or_all(threads)
-    federation = None
-    if not isinstance(method, Central):
-        federation = _federation(method, parts, config, threads)
+    federation = _training(method, parts, config, threads)
+    if federation is not None:
         federation.state, federation.selected = load_checkpoint(folder.checkpoint)
     ranks = pl.read_parquet(folder.path / "ranks.parquet")
     lines = read_history(folder.history)
@@ -174,7 +173,7 @@ def threads_or_all(threads: int | None) -> int:
 
 
 def _rounds(method: Method, rounds: int | None) -> int | None:
-    if isinstance(method, Federated):
+    if isinstance(method, Federated | CentralInRounds):
         return ROUNDS if rounds is None else rounds
     if rounds is not None:
         hint = f": use the setting rounds={rounds}" if "rounds" in type(method).model_fields else ""
@@ -185,15 +184,22 @@ def _rounds(method: Method, rounds: int | None) -> int | None:
 def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
     if isinstance(method, Central):
         asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
-        asked |= {"--local": config.local, "--patience": config.patience}
+        asked["--local"] = config.local
         for option, value in asked.items():
             if value:
                 raise FedrecError(f"{option} does not apply to {method.label}: it is not federated")
+        if config.patience and not isinstance(method, CentralInRounds):
+            raise FedrecError(f"--patience does not apply to {method.label}: it is not trained in rounds")
     elif config.local and config.channel:
         raise FedrecError("--local uploads nothing, so --channel does not apply: leave one of them out")
 
 
-def _federation(method: Method, parts: Split, config: RunConfig, threads: int) -> Federation:
+def _training(method: Method, parts: Split, config: RunConfig, threads: int) -> Training | None:
+    """What plays the rounds; None for a yardstick that has none."""
+    if isinstance(method, CentralInRounds):
+        return Passes(method, parts, config.seed, threads, config.rounds or ROUNDS)
+    if isinstance(method, Central):
+        return None
     assert isinstance(method, Federated)
     return Federation(
         method,
@@ -221,7 +227,7 @@ def _finish(
     parts: Split,
     config: RunConfig,
     threads: int,
-    federation: Federation | None,
+    federation: Training | None,
     history: History,
     folder: RunFolder | None,
     checkpoint_every: float,
@@ -262,7 +268,7 @@ def _result(
     method: Method,
     parts: Split,
     config: RunConfig,
-    federation: Federation | None,
+    federation: Training | None,
     history: History,
     valid: Ranks,
     test: Ranks,
@@ -289,7 +295,7 @@ def _result(
         "validation": figures(valid),
         "test": {**figures(test), "full": figures(full)},
         **speed(history.lines),
-        "bytes_down_per_client": downloaded(federation.engine.slots) if federation else None,
+        "bytes_down_per_client": down,
         "peak_memory_mb": peak_memory_mb(),
         "users": parts.n_users,
         "items": parts.n_items,

@@ -17,7 +17,7 @@ from fedrec.engine.checkpoint import save_checkpoint
 from fedrec.engine.config import RunConfig
 from fedrec.engine.folder import RunFolder
 from fedrec.engine.history import History
-from fedrec.engine.round import Federation
+from fedrec.engine.train import Training
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import rank_full, rank_sampled, top_k
 from fedrec.evaluate.scorer import Scorer
@@ -38,7 +38,7 @@ class Run:
     lines: list[dict[str, Any]]
     threads: int = 1
     path: Path | None = None
-    federation: Federation | None = None
+    federation: Training | None = None
     _central: Scorer | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -71,13 +71,13 @@ class Run:
 
     def scorer(self, view: View | None = None) -> Scorer:
         """The selected model. A central yardstick is fitted again, to the same bits."""
-        if isinstance(self.method, Central):
+        if self.federation is None:
+            assert isinstance(self.method, Central)
             if view is not None:
                 raise FedrecError(f"{self.method.label} has no views: it is not federated")
             if self._central is None:
                 self._central = self.method.fit(self.split, self.config.seed, self.threads)
             return self._central
-        assert self.federation is not None
         assert self.federation.selected is not None
         return self.federation.scorer(self.federation.selected.moment, view)
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from fedrec.engine.checkpoint import save_checkpoint
 from fedrec.engine.folder import RunFolder
 from fedrec.engine.history import History
+from fedrec.engine.passes import Passes
 from fedrec.engine.round import Diverged, Federation, Round
 
-Callback = Callable[[Round, Federation], None]
+Training = Federation | Passes
+Callback = Callable[[Round, Training], None]
 
 
 def train(
-    federation: Federation,
+    federation: Training,
     history: History,
     folder: RunFolder | None = None,
     eval_every: int = 1,

@@ -27,6 +27,8 @@ METHODS = {
     "itemknn": "fedrec.methods.central.itemknn:ItemKNN",
     "ease": "fedrec.methods.central.ease:EASE",
     "ials": "fedrec.methods.central.ials:IALS",
+    "mf": "fedrec.methods.central.mf:MF",
+    "ncf": "fedrec.methods.central.ncf:NCF",
     "counter": "fedrec.methods.central.counter:Counter",
 }
 WRAPPERS = {

@@ -42,7 +42,12 @@ def about(result: dict[str, Any]) -> str:
         f"{result['users']:,} users ({result['users_dropped']:,} dropped), {result['items']:,} items; "
         f"negatives from {rule['negatives_from']} items; selected on validation {rule['select_on']}"
     ]
-    if result["selected_round"] is not None:
+    if result["selected_round"] is not None and result["view"] is None:
+        lines.append(
+            f"round {result['selected_round']} of {result['rounds']}, each one pass over the data; "
+            f"{result['seconds_per_round']:.3f} s a round"
+        )
+    elif result["selected_round"] is not None:
         lines.append(
             f"round {result['selected_round']} of {result['rounds']}, view {result['view']}, "
             f"engine {result['engine']}"

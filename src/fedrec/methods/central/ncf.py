@@ -1,0 +1,102 @@
+"""NCF: centralised neural collaborative filtering, what FedNCF is measured against.
+
+He, Liao, Zhang, Nie, Hu & Chua, "Neural Collaborative Filtering", WWW 2017, in the form that FedNCF has:
+an MLP on the concatenation of a user and an item vector, with the same samples.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedrec.core.layers import mlp, mlp_slots
+from fedrec.core.method import CentralInRounds
+from fedrec.core.slots import Array, Catalog, Slot, normal, server, zeros
+
+if TYPE_CHECKING:
+    from fedrec.engine.passes import Pass
+
+
+class NCF(CentralInRounds):
+    """logit = MLP(w_u ‖ v_i); Adam (Kingma & Ba, ICLR 2015)."""
+
+    name: ClassVar[str] = "ncf"
+    citation: ClassVar[str] = "He et al., WWW 2017"
+    use_when: ClassVar[str] = "you want FedNCF's model without the federation, as its yardstick"
+
+    dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (32, 16, 8), min_length=1, description="hidden layers"
+    )
+    lr: float = Field(0.001, gt=0, description="learning rate of Adam; found on validation")
+    l2: float = Field(0.0, ge=0, description="weight decay")
+    std: float = Field(0.1, gt=0, description="spread of the first vectors")
+    batch_size: int = Field(1024, ge=1, description="samples per step")
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        model = {
+            "users": server(catalog.n_users, self.dim, start=normal(self.std)),
+            "items": server(catalog.n_items, self.dim, start=normal(self.std)),
+            **mlp_slots("layer", (2 * self.dim, *self.hidden, 1), "server"),
+        }
+        moments = {f"adam.{n}.{m}": server(*s.shape, start=zeros()) for n, s in model.items() for m in "mv"}
+        return {**model, **moments, "adam.t": server(start=zeros())}
+
+    def one_pass(self, held: dict[str, Array], samples: Pass) -> tuple[dict[str, Array], float]:
+        import torch
+        from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+
+        torch.set_num_threads(1)  # its own threads change the last bits
+        users, items, labels = map(torch.from_numpy, samples)
+        t = {name: torch.tensor(values) for name, values in held.items()}
+        model = {name: t[name].requires_grad_() for name in held if not name.startswith("adam.")}
+        adam = torch.optim.Adam(model.values(), lr=self.lr, weight_decay=self.l2, fused=True)
+        for name, values in model.items():
+            moments = {"exp_avg": t[f"adam.{name}.m"], "exp_avg_sq": t[f"adam.{name}.v"]}
+            adam.state[values] = {"step": t["adam.t"].clone(), **moments}
+        p, total = SimpleNamespace(**model), 0.0
+        for start in range(0, len(users), self.batch_size):
+            batch = slice(start, start + self.batch_size)
+            loss = cross_entropy(self._logits(p, users[batch], items[batch]), labels[batch])
+            adam.zero_grad(set_to_none=True)
+            loss.backward()
+            adam.step()
+            t["adam.t"] += 1
+            total += loss.item() * len(labels[batch])
+        return {name: values.detach().numpy() for name, values in t.items()}, total / len(users)
+
+    def _logits(self, p: Any, users: Any, items: Any) -> Any:
+        from torch import cat
+        from torch.nn.functional import embedding
+
+        both = cat([embedding(users, p.users), embedding(items, p.items)], dim=-1)
+        return mlp(p, "layer", len(self.hidden) + 1, both)[..., 0]
+
+    def scorer(self, held: dict[str, Array]) -> Network:
+        return Network(self, {n: v for n, v in held.items() if not n.startswith("adam.")})
+
+
+class Network:
+    """Scores of the trained network."""
+
+    def __init__(self, method: NCF, held: dict[str, Array]) -> None:
+        import torch
+
+        self.method, self.n_items = method, len(held["items"])
+        self.p = SimpleNamespace(**{name: torch.from_numpy(values) for name, values in held.items()})
+
+    def some(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> Array:
+        import torch
+
+        rows = torch.from_numpy(np.maximum(items, 0))  # padding
+        each = torch.from_numpy(np.asarray(users))[:, None].expand(rows.shape)
+        with torch.no_grad():
+            scores: Array = self.method._logits(self.p, each.to(rows.dtype), rows).numpy()
+        return scores
+
+    def all(self, users: NDArray[np.int64]) -> Array:
+        return self.some(users, np.tile(np.arange(self.n_items, dtype=np.int32), (len(users), 1)))
