@@ -46,7 +46,7 @@ class FedALS(Federated):
     )
     negatives: ClassVar[bool] = False
 
-    dim: int = Field(64, ge=1, le=1024, description="length of user and item vectors")
+    dim: int = Field(128, ge=1, le=1024, description="length of user and item vectors")
     alpha: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto", description="confidence α of a positive beyond 1; auto: from positives per client"
     )
@@ -70,7 +70,7 @@ class FedALS(Federated):
 
     def _from(self, positives: float) -> tuple[float, float]:
         """α and λ, for clients with so many positives on average."""
-        alpha = 400 / positives if isinstance(self.alpha, str) else self.alpha
+        alpha = 200 / positives if isinstance(self.alpha, str) else self.alpha
         return alpha, 2.5 * (1 + alpha) if isinstance(self.lam, str) else self.lam
 
     @property

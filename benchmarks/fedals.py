@@ -1,0 +1,185 @@
+"""What FedALS reaches, protocol ``strict``: the tables of docs/fedals.md, printed as they are measured.
+
+    python benchmarks/fedals.py parity sampled accuracy rounds speed --seeds 3
+
+Needs the real data sets (FEDREC_DATA); ``speed`` also takes ``implicit`` where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+
+import fedrec
+from fedrec.core.method import Central
+from fedrec.data.split import Split
+from fedrec.engine.round import Federation
+from fedrec.evaluate.metrics import hr, ndcg
+from fedrec.evaluate.ranking import rank_full, rank_sampled
+from fedrec.evaluate.scorer import Scorer
+from fedrec.methods import make
+from fedrec.methods.central.ease import EASE
+from fedrec.methods.central.ials import IALS
+from fedrec.methods.central.popularity import Popularity
+from fedrec.methods.fedals import FedALS
+
+THREADS = 2
+ALIKE = {"dim": 32, "scale": 0, "popularity": 0}  # exactly the objective of iALS
+PARITY = {"ml-100k": ({"alpha": 1, "lam": 10}, 10), "ml-1m": ({"alpha": 4, "lam": 30}, 25)}
+# Found on validation of seed 0 among λ 30 … 3000 (EASE), α 1 … 256 and λ/α 3 … 20 (iALS).
+YARDSTICKS: dict[str, list[Central]] = {
+    "ml-100k": [EASE(lam=300), IALS(dim=64, alpha=4, lam=20)],
+    "filmtrust": [EASE(lam=100), IALS(dim=64, alpha=16, lam=80)],
+    "movietweetings-100k": [EASE(lam=1000), IALS(dim=64, alpha=64, lam=320)],
+    "ml-1m": [EASE(lam=1000), IALS(dim=128, alpha=1, lam=30)],
+    "lastfm-2k": [EASE(lam=1000), IALS(dim=64, alpha=4, lam=40)],
+    "amazon-video": [EASE(lam=1000), IALS(dim=64, alpha=256, lam=768)],
+}
+
+
+def parts_of(name: str, seed: int) -> Split:
+    return fedrec.split(fedrec.load(name), "strict", seed)
+
+
+def figures(scorer: Scorer, parts: Split, full: bool = True) -> list[float]:
+    ranks = [rank_sampled(scorer, parts, "test", THREADS)]
+    if full:
+        ranks.append(rank_full(scorer, parts, "test", THREADS))
+    return [100 * metric(r, 10) for r in ranks for metric in (hr, ndcg)]
+
+
+def play(method: Any, parts: Split, seed: int, rounds: int, clients: float | None = None) -> Federation:
+    federation = Federation(method, parts, seed=seed, threads=THREADS, clients=clients, rounds=rounds)
+    for _ in range(rounds):
+        federation.play(evaluate=True)
+    return federation
+
+
+def selected(federation: Federation) -> Scorer:
+    assert federation.selected is not None
+    return federation.scorer(federation.selected.moment)
+
+
+def line(name: str, runs: list[list[float]], note: str = "") -> None:
+    means = " ".join(f"{m:6.1f}±{s:3.1f}" for m, s in zip(np.mean(runs, 0), np.std(runs, 0), strict=True))
+    print(f"  {name:<28}{means}  {note}", flush=True)
+
+
+def parity(seeds: int) -> None:
+    print("\nFedALS and centralised iALS, same objective, d=32; test HR NDCG, full HR NDCG")
+    for name, (numbers, rounds) in PARITY.items():
+        ours, theirs = [], []
+        for seed in range(seeds):
+            parts = parts_of(name, seed)
+            ours.append(figures(selected(play(FedALS(**ALIKE, **numbers), parts, seed, rounds)), parts))
+            theirs.append(figures(IALS(dim=32, **numbers).fit(parts, seed, THREADS), parts))
+        print(f" {name}, {numbers}, {seeds} seeds")
+        line(f"fedals, {rounds} rounds", ours)
+        line("ials, 15 sweeps", theirs)
+
+
+def sampled(seeds: int) -> None:
+    print("\nFedALS with 10% of the clients per round, 60 rounds, same settings; test HR NDCG, full HR NDCG")
+    for name, (numbers, _) in PARITY.items():
+        runs = []
+        for seed in range(seeds):
+            parts = parts_of(name, seed)
+            runs.append(figures(selected(play(FedALS(**ALIKE, **numbers), parts, seed, 60, 0.1)), parts))
+        line(name, runs)
+
+
+def accuracy(seeds: int) -> None:
+    print(
+        "\nSettings from the data (auto), 15 rounds, against searched yardsticks; test HR NDCG, full HR NDCG"
+    )
+    for name, yardsticks in YARDSTICKS.items():
+        found: dict[str, list[list[float]]] = {}
+        for seed in range(seeds):
+            parts = parts_of(name, seed)
+            for method in [Popularity(), *yardsticks]:
+                found.setdefault(method.label, []).append(figures(method.fit(parts, seed, THREADS), parts))
+            for dim in (32, 128):
+                federation = play(FedALS(dim=dim), parts, seed, 15)
+                found.setdefault(f"fedals d={dim}", []).append(figures(selected(federation), parts))
+        print(f" {name}")
+        for label, runs in found.items():
+            line(label, runs)
+
+
+def rounds(seeds: int) -> None:
+    print(
+        "\nML-100K: rounds and bytes up to 99% of the final validation HR (seed 0), test HR of the selected round"
+    )
+    parts = parts_of("ml-100k", 0)
+    plays = {"fedals": ({"dim": 32}, 15), "fedmf": ({}, 100), "pfedrec": ({}, 100), "fedrap": ({}, 100)}
+    for name, (settings, count) in plays.items():
+        federation = Federation(make(name, settings), parts, threads=THREADS, rounds=count)
+        history = [federation.play(evaluate=True) for _ in range(count)]
+        hits = [r.validation["hr@10"] for r in history if r.validation]
+        best = federation.selected.validation["hr@10"] if federation.selected else max(hits)
+        needed = next(i for i, h in enumerate(hits) if h >= 0.99 * best) + 1
+        each = history[0].bytes_up / history[0].clients
+        print(
+            f"  {name:<10}{needed:>5} rounds {each / 1024:>9.0f} KB per client and round "
+            f"{needed * each / 1024:>10.0f} KB in all, HR {figures(selected(federation), parts, False)[0]:.1f}",
+            flush=True,
+        )
+
+
+def speed(seeds: int) -> None:
+    print(
+        "\nML-1M, 2 threads: seconds per round (FedALS, all clients, no evaluation) and per iteration (implicit)"
+    )
+    parts = parts_of("ml-1m", 0)
+    for dim in (32, 64, 128):
+        federation = Federation(FedALS(dim=dim - 1), parts, threads=THREADS)  # and the popularity column
+        federation.warm_up()
+        federation.play(evaluate=False)
+        took = [_timed(lambda f=federation: f.play(evaluate=False)) for _ in range(5)]
+        text = f"  d={dim:<5} fedals {np.median(took):.3f}"
+        for cg in (True, False):
+            text += f"   implicit {'cg' if cg else 'cholesky'} {_implicit(parts, dim, cg)}"
+        print(text, flush=True)
+
+
+def _timed(work: Any) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _implicit(parts: Split, dim: int, cg: bool) -> str:
+    try:
+        from implicit.cpu.als import AlternatingLeastSquares
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return "not installed"
+    from fedrec.methods.central.itemitem import training_matrix
+
+    x = training_matrix(parts)
+    with threadpool_limits(1):
+        model = AlternatingLeastSquares(
+            factors=dim,
+            iterations=6,
+            num_threads=THREADS,
+            use_cg=cg,
+            random_state=0,
+            calculate_training_loss=False,
+        )
+        at: list[float] = []
+        model.fit(x, show_progress=False, callback=lambda *_: at.append(time.perf_counter()))
+    return f"{np.median(np.diff(at)):.3f}"
+
+
+TABLES = {"parity": parity, "sampled": sampled, "accuracy": accuracy, "rounds": rounds, "speed": speed}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], default=list(TABLES))
+    parser.add_argument("--seeds", type=int, default=3)
+    asked = parser.parse_args()
+    for table in asked.tables:
+        TABLES[table](asked.seeds)
