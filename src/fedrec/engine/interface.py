@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from fedrec.core.federated import Federated, Total, View
 from fedrec.core.slots import Array, Slot
 from fedrec.data.split import Split
 from fedrec.engine.state import State
-from fedrec.engine.store import Rows
+from fedrec.engine.store import Own, Rows
 from fedrec.engine.upload import Upload
 
 
@@ -22,7 +23,7 @@ class Held:
 
     users: NDArray[np.int64]
     private: dict[str, Array]
-    rows: dict[str, Rows]
+    rows: Mapping[str, Own]
 
 
 @dataclass(frozen=True)

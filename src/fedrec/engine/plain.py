@@ -8,7 +8,7 @@ This engine is the meaning of every method; the fused one must agree with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from fedrec.engine.cohort import blocks
 from fedrec.engine.interface import Fitted, Held
 from fedrec.engine.samples import Samples, draw_samples, sample_counts
 from fedrec.engine.state import State, freshly, localized, starting
-from fedrec.engine.store import Rows, overlay
+from fedrec.engine.store import Kept, Own, Rows, overlay
 from fedrec.engine.upload import Upload, summed
 
 BLOCK_SAMPLES = 32_768  # padded samples per block: its rows stay in cache
@@ -110,7 +110,7 @@ class Plain:
         )
 
     def _train(
-        self, state: State, round: int, samples: Samples, plan: list[Phase], own: dict[str, Rows]
+        self, state: State, round: int, samples: Samples, plan: list[Phase], own: Mapping[str, Own]
     ) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array], Array]:
         """Local training from a state: arrays before and after, the upload, the loss."""
         import torch
@@ -118,7 +118,7 @@ class Plain:
         users = samples.users
         private = {n: state.private[n][users] for n in self._named("private", rows=False)}
         for name in self._named("private", rows=True):
-            private[name] = overlay(self.untouched[name], state.rows[name].get(users), samples.touched)
+            private[name] = state.rows[name].over(self.untouched[name], users, samples.touched)
         for name, slot in self._named("fresh", rows=False).items():
             private[name] = self._fresh(name, slot, round, users)
         shared = {
@@ -156,7 +156,7 @@ class Plain:
     def held(self, state: State, round: int, users: NDArray[np.int64], view: View) -> Held:
         """What devices rank with outside of a round, from the state alone."""
         own = {
-            n: state.rows[n].get(users)
+            n: Kept(state.rows[n], users)
             for n in state.rows
             if view == "own" or self.slots[n].owner == "private"
         }
@@ -166,7 +166,7 @@ class Plain:
         return Held(users, private, own)
 
     def _reconstruct(
-        self, state: State, round: int, users: NDArray[np.int64], own: dict[str, Rows]
+        self, state: State, round: int, users: NDArray[np.int64], own: Mapping[str, Own]
     ) -> dict[str, Array]:
         """Train the fresh slots alone, on all of the device's samples, everything else as it is."""
         fresh = set(self._named("fresh", rows=False))

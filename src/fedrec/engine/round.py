@@ -145,7 +145,7 @@ class Federation:
         inside = evaluate and self.view == "own" and self.replays  # rank while the rows are at hand
         total = empty_total(self.engine.uploads)
         private = {name: values.copy() for name, values in before.private.items()}
-        rows = dict(before.rows)
+        changes = {name: store.change() for name, store in before.rows.items()}
         ranks = Ranks(*(np.zeros(self.split.n_users, np.int32) for _ in range(3)))
         record = Round(number, 0.0, len(users), 0, 0, 0.0)
         losses = 0.0
@@ -155,7 +155,7 @@ class Federation:
 
         def work(block: NDArray[np.int64]) -> Fitted:
             lines = held_out(self.split, "valid", block) if inside else None
-            return self.engine.fit(before, number, block, single=single, rows=bool(rows), lines=lines)
+            return self.engine.fit(before, number, block, single=single, rows=bool(changes), lines=lines)
 
         start = time.perf_counter()
         for fitted in in_order(work, self.engine.blocks(users), self.threads):
@@ -169,10 +169,9 @@ class Federation:
             losses += float(fitted.loss[kept].sum(dtype=np.float64))
             for name, values in private.items():
                 values[fitted.users] = fitted.private[name]
-            for name, store in rows.items():
+            for name, change in changes.items():
                 assert fitted.rows is not None
-                persists = self.engine.slots[name].owner == "private"
-                rows[name] = store.put(fitted.users, fitted.rows[name], persists, only=kept)
+                change.put(fitted.users, fitted.rows[name], only=kept)
             if fitted.scores is not None:
                 found = count_sampled(fitted.scores, held_out(self.split, "valid", fitted.users))
                 for kind, part in zip(ranks, found, strict=True):
@@ -187,6 +186,7 @@ class Federation:
             with single_threaded_blas():  # its threads change the last bits
                 merged = self.method.merge(merged, total)
         shared, server = ({n: merged[n] for n in held} for held in (before.shared, before.server))
+        rows = {n: c.done(keep_others=self.engine.slots[n].owner == "private") for n, c in changes.items()}
         self.state = State(number, shared, server, private, rows)
         took = time.perf_counter() - start
         share = busy_rank / (busy_fit + busy_rank)

@@ -1,4 +1,11 @@
-"""Item rows that clients keep between rounds, for touched items only: never users × items."""
+"""Item rows that clients keep between rounds, for touched items only: never users × items.
+
+Rows lie in a pool that grows by chunks; a store is an index into it: per client its items, sorted, and
+where their rows are. A round writes changed rows to free places and makes a new index, so a store is a
+value, and two of them (the last round and the selected one) share every row that did not change in
+between. Places that no store points to any more are free again. Chunks beyond a limit are mapped to
+temporary files, so that the system may page them out.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec.core.slots import Array
 from fedrec.data.split import Ragged
+from fedrec.engine.pool import Pool
 
 
 class Rows(NamedTuple):
@@ -19,28 +27,47 @@ class Rows(NamedTuple):
     values: Array
 
 
-class RowStore:
-    """Rows by client. A store is a value: ``put`` gives a new one that shares what did not change."""
+class Index(NamedTuple):
+    """Whose rows are where: client u's item ``items[k]`` at place ``places[k]``, k in its run."""
 
-    def __init__(
-        self, width: tuple[int, ...], rows: dict[int, tuple[NDArray[np.int32], Array]] | None = None
-    ) -> None:
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    places: NDArray[np.int32]
+
+
+class RowStore:
+    """Rows by client. ``put`` gives a new store that shares what did not change."""
+
+    def __init__(self, width: tuple[int, ...], pool: Pool | None = None, index: Index | None = None) -> None:
         self.width = width
-        self._rows = rows or {}
+        self.pool = pool or Pool(int(np.prod(width)))
+        self.index = index or Index(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+        self.pool.stores.add(self)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return int(np.count_nonzero(np.diff(self.index.indptr)))
 
     def get(self, users: NDArray[np.int64]) -> Rows:
-        nothing = (np.zeros(0, np.int32), np.zeros((0, *self.width), np.float32))
-        found = [self._rows.get(int(u), nothing) for u in users]
-        counts = [len(items) for items, _ in found]
+        first, counts = self._runs(users)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        if not found:
-            return Rows(Ragged(indptr, nothing[0]), nothing[1])
-        return Rows(
-            Ragged(indptr, np.concatenate([i for i, _ in found])), np.concatenate([v for _, v in found])
-        )
+        items = np.empty(indptr[-1], np.int32)
+        values = np.empty((int(indptr[-1]), self.pool.width), np.float32)
+        chunks, bits = self.pool.chunks, self.pool.bits
+        _gather(first, indptr, self.index.items, self.index.places, chunks, bits, items, values)
+        return Rows(Ragged(indptr, items), values.reshape(-1, *self.width))
+
+    def _runs(self, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each client's run begins, and its length."""
+        indptr = self.index.indptr
+        known = users < len(indptr) - 1
+        at = np.where(known, users, 0)
+        if len(indptr) == 1:
+            return np.zeros(len(users), np.int64), np.zeros(len(users), np.int64)
+        return indptr[at], np.where(known, indptr[at + 1] - indptr[at], 0)
+
+    def change(self) -> Change:
+        """Begin to write: ``put`` as often as needed, then ``done`` gives the new store."""
+        return Change(self)
 
     def put(
         self, users: NDArray[np.int64], rows: Rows, keep_others: bool, only: NDArray[np.bool_] | None = None
@@ -49,24 +76,22 @@ class RowStore:
 
         With ``only`` the other clients are left as they are.
         """
-        stored = dict(self._rows)
-        for c, u in enumerate(users):
-            if only is not None and not only[c]:
-                continue
-            run = slice(rows.held.indptr[c], rows.held.indptr[c + 1])
-            items, values = rows.held.items[run].copy(), rows.values[run].copy()
-            before = stored.get(int(u))
-            if keep_others and before is not None:
-                stays = ~np.isin(before[0], items, assume_unique=True)
-                items = np.concatenate([before[0][stays], items])
-                order = np.argsort(items)
-                items, values = items[order], np.concatenate([before[1][stays], values])[order]
-            stored[int(u)] = (items, values)
-        return RowStore(self.width, stored)
+        change = self.change()
+        change.put(users, rows, only)
+        return change.done(keep_others)
+
+    def over(self, table: Array, users: NDArray[np.int64], items: NDArray[np.int32]) -> Array:
+        """Like ``overlay`` with these clients' rows, without fetching all of them."""
+        flat = table.reshape(len(table), -1)
+        out = np.empty((*items.shape, flat.shape[1]), np.float32)
+        first, counts = self._runs(users)
+        chunks, bits = self.pool.chunks, self.pool.bits
+        _over(flat, first, counts, self.index.items, self.index.places, chunks, bits, items, out)
+        return out.reshape(*items.shape, *table.shape[1:])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """As plain arrays, for a checkpoint."""
-        users = np.array(sorted(self._rows), dtype=np.int64)
+        users = np.flatnonzero(np.diff(self.index.indptr))
         rows = self.get(users)
         return {"users": users, "indptr": rows.held.indptr, "items": rows.held.items, "values": rows.values}
 
@@ -76,8 +101,63 @@ class RowStore:
         return cls(rows.values.shape[1:]).put(arrays["users"], rows, keep_others=False)
 
 
-def overlay(table: Array, rows: Rows | None, items: NDArray[np.int32]) -> Array:
+class Change:
+    """Rows on their way into a store. They are in the pool at once, and nobody's until ``done``."""
+
+    def __init__(self, store: RowStore) -> None:
+        self.store = store
+        self._parts: list[tuple[NDArray[np.int64], Ragged, NDArray[np.int32]]] = []
+        store.pool.make_room()
+
+    def put(self, users: NDArray[np.int64], rows: Rows, only: NDArray[np.bool_] | None = None) -> None:
+        pool = self.store.pool
+        held, values = rows.held, rows.values.reshape(len(rows.values), pool.width)
+        kept = np.ones(len(users), np.bool_) if only is None else only
+        if not kept.all():
+            counts = np.diff(held.indptr)
+            there = np.repeat(kept, counts)
+            indptr = np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int64)
+            users, held, values = users[kept], Ragged(indptr, held.items[there]), values[there]
+        places = pool.take(len(values))
+        _scatter(np.ascontiguousarray(values), places, pool.chunks, pool.bits)
+        self._parts.append((users, held, places))
+
+    def done(self, keep_others: bool) -> RowStore:
+        """The store with what was put; clients that were not put are as before."""
+        old = self.store.index
+        n_users = max(
+            [len(old.indptr) - 1, *(int(users.max()) + 1 for users, _, _ in self._parts if len(users))]
+        )
+        old_ptr = np.concatenate([old.indptr, np.full(n_users + 1 - len(old.indptr), old.indptr[-1])])
+        first, length = (
+            np.zeros(n_users, np.int64),
+            np.full(n_users, -1, np.int64),
+        )  # of the new run; -1: none
+        begin = 0
+        for users, held, _ in self._parts:
+            first[users] = begin + held.indptr[:-1]
+            length[users] = np.diff(held.indptr)
+            begin += len(held.items)
+        items = np.concatenate([old.items[:0], *(held.items for _, held, _ in self._parts)])
+        places = np.concatenate([old.places[:0], *(places for _, _, places in self._parts)])
+        merged = _merge(old_ptr, old.items, old.places, first, length, items, places, keep_others)
+        return RowStore(self.store.width, self.store.pool, Index(*merged))
+
+
+class Kept(NamedTuple):
+    """Rows of some clients that are still in the store."""
+
+    store: RowStore
+    users: NDArray[np.int64]
+
+
+Own = Rows | Kept
+
+
+def overlay(table: Array, rows: Own | None, items: NDArray[np.int32]) -> Array:
     """Rows of ``items`` (a line of items per client): its own where it holds one, else the table's."""
+    if isinstance(rows, Kept):
+        return rows.store.over(table, rows.users, items)
     flat = table.reshape(len(table), -1)
     out = np.empty((*items.shape, flat.shape[1]), np.float32)
     if rows is None:
@@ -99,3 +179,63 @@ def _overlay(table: Any, indptr: Any, held: Any, values: Any, items: Any, out: A
                 out[c, k] = values[at]
             else:
                 out[c, k] = table[item]
+
+
+@nb.njit(cache=True, nogil=True)
+def _over(
+    table: Any, first: Any, counts: Any, held: Any, places: Any, chunks: Any, bits: int, items: Any, out: Any
+) -> None:
+    for c in range(items.shape[0]):
+        begin, end = first[c], first[c] + counts[c]
+        for k in range(items.shape[1]):
+            item = max(items[c, k], 0)  # padding
+            at = begin + np.searchsorted(held[begin:end], item)
+            if at < end and held[at] == item:
+                out[c, k] = chunks[places[at] >> bits][places[at] & ((1 << bits) - 1)]
+            else:
+                out[c, k] = table[item]
+
+
+@nb.njit(cache=True, nogil=True)
+def _gather(
+    first: Any, indptr: Any, held: Any, places: Any, chunks: Any, bits: int, items: Any, values: Any
+) -> None:
+    for c in range(len(first)):
+        for k in range(indptr[c + 1] - indptr[c]):
+            at = first[c] + k
+            items[indptr[c] + k] = held[at]
+            values[indptr[c] + k] = chunks[places[at] >> bits][places[at] & ((1 << bits) - 1)]
+
+
+@nb.njit(cache=True, nogil=True)
+def _scatter(values: Any, places: Any, chunks: Any, bits: int) -> None:
+    for k in range(len(places)):
+        chunks[places[k] >> bits][places[k] & ((1 << bits) - 1)] = values[k]
+
+
+@nb.njit(cache=True, nogil=True)
+def _merge(
+    old_ptr: Any, old_items: Any, old_places: Any, first: Any, length: Any, new_items: Any, new_places: Any,
+    keep_others: bool,
+) -> Any:  # fmt: skip
+    """Two sorted runs per client into one; where both have an item, the new place counts."""
+    indptr = np.zeros(len(old_ptr), np.int64)
+    items = np.empty(len(old_items) + len(new_items), np.int32)
+    places = np.empty(len(items), np.int32)
+    n = 0
+    for u in range(len(first)):
+        a, a_end = old_ptr[u], old_ptr[u + 1]
+        b, b_end = first[u], first[u] + max(length[u], 0)
+        if length[u] >= 0 and not keep_others:
+            a = a_end
+        while a < a_end or b < b_end:
+            if b == b_end or (a < a_end and old_items[a] < new_items[b]):
+                items[n], places[n] = old_items[a], old_places[a]
+                a += 1
+            else:
+                a += a < a_end and old_items[a] == new_items[b]
+                items[n], places[n] = new_items[b], new_places[b]
+                b += 1
+            n += 1
+        indptr[u + 1] = n
+    return indptr, items[:n].copy(), places[:n].copy()

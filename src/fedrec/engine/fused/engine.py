@@ -24,7 +24,7 @@ from fedrec.engine.fused.shard import train_shard
 from fedrec.engine.interface import Fitted, Held
 from fedrec.engine.samples import PARTS, SUPPORT, sample_counts
 from fedrec.engine.state import State, freshly
-from fedrec.engine.store import Rows
+from fedrec.engine.store import Kept, Own, Rows
 from fedrec.engine.upload import Upload
 
 SHARDS = 16  # fixed: sums are made shard by shard, so results do not depend on the number of threads
@@ -204,8 +204,9 @@ class Fused:
         return held.private[self.shape.vector], held.private[self.shape.bias]
 
 
-def _flat(own: Rows | None) -> tuple[Any, Any, Any]:
+def _flat(own: Own | None) -> tuple[Any, Any, Any]:
     """Own rows as three arrays; empty where there are none."""
     if own is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, 1), np.float32)
+    own = own.store.get(own.users) if isinstance(own, Kept) else own
     return own.held.indptr, own.held.items, own.values
