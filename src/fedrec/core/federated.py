@@ -56,6 +56,7 @@ class Federated(Method):
     default_view: ClassVar[View] = "global"
     default_clients: ClassVar[float | None] = None  # share of clients in a round; None is everyone
     negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
+    sends: ClassVar[Literal["moves", "gradients"]] = "moves"  # what its uploads are to the server
     tunes_rows: ClassVar[bool] = True  # whether item rows after local training rank, or only carry a gradient
 
     @property
@@ -125,8 +126,8 @@ class Federated(Method):
         mean = {name: value / np.float32(total.weight) for name, value in total.sums.items()}
         return {name: value + mean[name] if name in mean else value for name, value in held.items()}
 
-    def diagnose(self, shared: dict[str, Array]) -> dict[str, float]:
-        """Figures of the merged arrays that go into the history of every round."""
+    def diagnose(self, shared: dict[str, Array], private: dict[str, Array]) -> dict[str, float]:
+        """Figures for the history of every round, of the merged arrays and of the cohort's private ones."""
         return {}
 
 

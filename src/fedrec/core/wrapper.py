@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import SerializeAsAny
 
@@ -50,6 +50,10 @@ class Wrapper(GradientMethod):
     @property
     def default_clients(self) -> float | None:  # type: ignore[override]
         return self.base.default_clients
+
+    @property
+    def sends(self) -> Literal["moves", "gradients"]:  # type: ignore[override]
+        return self.base.sends
 
     @property
     def tunes_rows(self) -> bool:  # type: ignore[override]
@@ -103,5 +107,5 @@ class Wrapper(GradientMethod):
     def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
         return self.base.merge(held, total)
 
-    def diagnose(self, shared: dict[str, Array]) -> dict[str, float]:
-        return self.base.diagnose(shared)
+    def diagnose(self, shared: dict[str, Array], private: dict[str, Array]) -> dict[str, float]:
+        return self.base.diagnose(shared, private)

@@ -192,7 +192,7 @@ class Federation:
         share = busy_rank / (busy_fit + busy_rank)
         record.fit_seconds, record.evaluate_seconds = took * (1 - share), took * share
         record.bytes_down = downloaded(self.engine.slots, before.shared) * len(users)
-        record.diagnostics = self.method.diagnose(shared)
+        record.diagnostics = self.method.diagnose(shared, {n: v[users] for n, v in private.items()})
         if evaluate:
             start = time.perf_counter()
             moment = Moment(before if self.replays else None, self.state)

@@ -34,6 +34,7 @@ METHODS = {
 WRAPPERS = {
     "dualper": "fedrec.wrap.dualper:DualPer",
     "gel": "fedrec.wrap.gel:GEL",
+    "plgc": "fedrec.wrap.plgc:PLGC",
 }
 
 

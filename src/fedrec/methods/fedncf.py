@@ -64,6 +64,10 @@ class FedNCF(GradientMethod):
         return None if self.participation == 1 else self.participation
 
     @property
+    def sends(self) -> Literal["moves", "gradients"]:  # type: ignore[override]
+        return "gradients" if self.server == "adam" else "moves"
+
+    @property
     def tunes_rows(self) -> bool:  # type: ignore[override]
         return self.server == "mean"
 

@@ -1,0 +1,231 @@
+"""PLGC: a device mixes the frozen global item table with a local one of its own.
+
+Zhao et al., "A Model-agnostic Strategy to Mitigate Embedding Degradation in Personalized Federated
+Recommendation" (Personalized Local-Global Collaboration), 2025. Its formulas are not public to us:
+what follows is OUR READING OF THE ABSTRACT, not the authors' algorithm.
+
+The global table G of the round stays beside the local table L, which persists on the device and is
+what the client trains. Forward, an item is e = a·L + (1 − a)·G, G without gradient, with the weight a
+from Neural Tangent Kernels. Backward, a redundancy loss ties each dimension of L to the same
+dimension of G and frees it from the others:
+
+    a     = tr K_L / (tr K_L + tr K_G),   K_X = J_X J_Xᵀ,   J_X = ∂σ(f(batch; X)) / ∂X
+    L_red = Σ_p (1 − C_pp)² + γ Σ_{p≠q} C_pq²,   C the cross-correlation of L and G over the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Params, View
+from fedrec.core.gradient import Batch, Phase
+from fedrec.core.method import Method
+from fedrec.core.slots import Array, Catalog, Slot, constant, private
+from fedrec.core.wrapper import Wrapper
+
+LEAST, MOST = 0.1, 0.9  # without bounds one large step of L drives the weight to 0, and L learns no more
+TINY = 1e-12
+FLAT = 1e-6  # dimensions with a smaller spread over a batch say nothing about correlation
+
+
+class PLGC(Wrapper):
+    name: ClassVar[str] = "plgc"
+    citation: ClassVar[str] = "Zhao et al., arXiv 2508.19591, 2025 (our reading of the abstract)"
+    use_when: ClassVar[str] = (
+        "item vectors collapse to few dimensions, or devices should mix in rows of their own"
+    )
+    seams: ClassVar[tuple[str, ...]] = ("receive", "loss", "view")
+    default_view: ClassVar[View] = "own"  # the device's mixture, with the table as the server has merged it
+    tunes_rows: ClassVar[bool] = False  # what is tuned is the local table, which is a slot
+
+    balance: Literal["trace", "alignment", "fixed"] = Field(
+        "trace",
+        description="where the weight a comes from: kernel traces, kernel-target alignment, or a number",
+    )
+    share: float = Field(0.5, ge=0, le=1, description="balance=fixed: a, the weight of the local table")
+    redundancy: float = Field(
+        0.001, ge=0, le=100, description="m, the weight of the redundancy loss; 0: none"
+    )
+    gamma: float = Field(0.01, ge=0, le=100, description="γ, of correlations between different dimensions")
+
+    def __init__(self, base: Method, **settings: Any) -> None:
+        super().__init__(base, **settings)
+        slots = self.base.slots(Catalog(1, 1))
+        if "mix" in slots:
+            raise FedrecError(f"{base.label} mixes with a local table already: put plgc over it once")
+        if not self.shared_tables:
+            raise FedrecError(f"plgc mixes a shared item table with a local one: {base.label} has none")
+        if self.base.sends == "gradients":
+            raise FedrecError(
+                f"plgc uploads a local table that persists, but the server of {base.label} needs a gradient: "
+                "set server=mean"
+            )
+        if self.balance == "alignment" and not self.scorer:
+            raise FedrecError(
+                f"balance=alignment needs a score function on the device: {base.label} has none"
+            )
+
+    @cached_property
+    def shared_tables(self) -> dict[str, str]:
+        """The base's item tables, and the names of their local twins."""
+        slots = self.base.slots(Catalog(1, 1))
+        return {n: f"{n}_local" for n, s in slots.items() if s.rows and s.owner == "shared"}
+
+    @cached_property
+    def scorer(self) -> list[str]:
+        """What the device scores with besides item rows: the arrays of its own that are trained."""
+        slots = self.base.slots(Catalog(1, 1))
+        trained = {n for phase in self.base.plan(Catalog(1, 1), 1) for g in phase.groups for n in g.names}
+        return [
+            n for n, s in slots.items() if n in trained and s.owner in ("private", "fresh") and not s.rows
+        ]
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        slots = self.base.slots(catalog)
+        # A row that the device has not met is "not a number": it is the global row when first touched.
+        unmet = constant(float("nan"))
+        local = {
+            mine: private(*slots[name].shape, start=unmet, rows=True)
+            for name, mine in self.shared_tables.items()
+        }
+        return slots | local | {"mix": private(start=constant(0.5))}
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        """The base's, training the local tables in place of the global ones."""
+
+        def local(phase: Phase) -> Phase:
+            groups = [
+                replace(g, names=tuple(self.shared_tables.get(n, n) for n in g.names)) for g in phase.groups
+            ]
+            return replace(phase, groups=groups)
+
+        return [local(phase) for phase in self.base.plan(catalog, round)]
+
+    def receive(self, shared: Params, private: Params) -> Params:
+        from torch import where
+
+        p = self.base.receive(shared, private)
+        met = {mine: where(p[mine].isnan(), p[name], p[mine]) for name, mine in self.shared_tables.items()}
+        return p | met
+
+    def loss(self, p: Params, batch: Batch) -> Any:
+        a = self.weigh(p, batch)
+        mixed = {n: a * p[mine] + (1 - a) * p[n].detach() for n, mine in self.shared_tables.items()}
+        value = self.base.loss({**p, **mixed}, batch)
+        if self.redundancy == 0:
+            return value
+        t = self.tables(p)
+        for name, mine in self.shared_tables.items():
+            local, fixed = getattr(t, mine)[batch.items], getattr(t, name)[batch.items].detach()
+            value = value + self.redundancy * redundancy(local, fixed, batch.mask, self.gamma)
+        return value
+
+    def fit(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
+        p, loss = super().fit(p, passes, plan)
+        return {**p, "mix": self.weigh(p, passes[-1])}, loss  # what the device ranks with
+
+    def logits(self, p: Any, i: Any) -> Any:
+        mixed = {
+            name: Mixture(getattr(p, mine), getattr(p, name), p.mix)
+            for name, mine in self.shared_tables.items()
+        }
+        return self.base.logits(SimpleNamespace(**{**vars(p), **mixed}), i)
+
+    def upload(self, shared: Params, p: Params) -> Params:
+        """How far the local table is from the global one: what the server averages is L."""
+        return self.base.upload(shared, {**p, **{n: p[mine] for n, mine in self.shared_tables.items()}})
+
+    def diagnose(self, shared: dict[str, Array], private: dict[str, Array]) -> dict[str, float]:
+        a = private["mix"]
+        weights = {"mix_mean": float(a.mean()), "mix_min": float(a.min()), "mix_max": float(a.max())}
+        return self.base.diagnose(shared, private) | weights
+
+    # -- the weight ----------------------------------------------------------------------------
+
+    def weigh(self, p: Params, batch: Batch) -> Any:
+        """a, the weight of the local table for a batch; a number without gradient."""
+        import torch
+
+        if self.balance == "fixed":
+            return torch.tensor(self.share)
+        fixed = {name: value.detach() for name, value in p.items()}
+        local = {**fixed, **{n: fixed[mine] for n, mine in self.shared_tables.items()}}
+        if self.balance == "trace":
+            k_local, k_global = self._trace(local, batch), self._trace(fixed, batch)
+            a = (k_local + TINY) / (k_local + k_global + 2 * TINY)
+        else:
+            a = torch.sigmoid(self._alignment(local, batch) - self._alignment(fixed, batch))
+        return a.detach().clamp(LEAST, MOST)
+
+    def _rows(self, p: Params, batch: Batch) -> Params:
+        """The batch's item rows, sample by sample: a score then depends on its own row only."""
+        t = self.base.tables(p)
+        return {name: getattr(t, name)[batch.items] for name in self.shared_tables}
+
+    def _trace(self, p: Params, batch: Batch) -> Any:
+        """tr J Jᵀ: the squared lengths of each sample's gradient in its item row.
+
+        After the sigmoid: the logits of a linear scorer have the same gradient in both tables.
+        """
+        import torch
+
+        def f(rows: Params) -> Any:
+            x = self.base.logits(self.base.tables({**p, **rows}), torch.arange(len(batch.items)))
+            return (torch.sigmoid(x) * batch.mask).sum()
+
+        grads = torch.func.grad(f)(self._rows(p, batch))
+        return sum((g**2).sum() for g in grads.values())
+
+    def _alignment(self, p: Params, batch: Batch) -> Any:
+        """⟨K, yyᵀ⟩ / (‖K‖·‖yyᵀ‖) with K of the score function's arrays and y = ±1.
+
+        For item rows K would be diagonal, and labels would not matter.
+        """
+        import torch
+
+        def f(scorer: Params, row: Params) -> Any:
+            one = {name: value[None] for name, value in row.items()}
+            x = self.base.logits(self.base.tables({**p, **scorer, **one}), torch.zeros(1, dtype=torch.long))
+            return torch.sigmoid(x[0])
+
+        scorer = {name: p[name] for name in self.scorer}
+        grads = torch.func.vmap(torch.func.grad(f), in_dims=(None, 0))(scorer, self._rows(p, batch))
+        jacobian = torch.cat([g.reshape(len(batch.items), -1) for g in grads.values()], dim=1)
+        jacobian = jacobian * batch.mask[:, None]
+        y = 2 * batch.labels - 1
+        kernel = (jacobian.T @ jacobian).square().sum().sqrt()  # ‖JJᵀ‖ = ‖JᵀJ‖, and this one is small
+        return (jacobian.T @ y).square().sum() / (kernel * batch.mask.sum() + TINY)
+
+
+class Mixture:
+    """A table of rows a·L + (1 − a)·G, the global row alone where the device has none."""
+
+    def __init__(self, local: Any, shared: Any, a: Any) -> None:
+        self.local, self.shared, self.a = local, shared, a
+
+    def __getitem__(self, i: Any) -> Any:
+        mine, common = self.local[i], self.shared[i]
+        return (self.a * mine + (1 - self.a) * common).where(~mine.isnan(), common)
+
+
+def redundancy(local: Any, fixed: Any, mask: Any, gamma: float) -> Any:
+    """How far the cross-correlation of two sets of rows is from the identity."""
+    n, real = mask.sum(), mask[:, None]
+
+    def centred(x: Any) -> Any:
+        return (x - (x * real).sum(0) / n.clamp(min=1)) * real
+
+    x, y = centred(local), centred(fixed)
+    spreads = [(z**2).sum(0) / n.clamp(min=1) for z in (x, y)]
+    kept = (spreads[0] > FLAT**2) & (spreads[1] > FLAT**2) & (n >= 2)
+    x, y = (z * kept / s.where(kept, 1.0).sqrt() for z, s in zip((x, y), spreads, strict=True))
+    c = x.T @ y / n.clamp(min=1)
+    own = c.diagonal()
+    return (((1 - own) * kept) ** 2).sum() + gamma * ((c**2).sum() - (own**2).sum())
