@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,10 @@ from fedrec.engine.checkpoint import save_checkpoint
 from fedrec.engine.config import RunConfig
 from fedrec.engine.folder import RunFolder
 from fedrec.engine.history import History
+from fedrec.engine.recommend import find_item, joined, recommend, recommend_new, similar
 from fedrec.engine.train import Training
 from fedrec.evaluate.metrics import Ranks, summary
-from fedrec.evaluate.ranking import rank_full, rank_sampled, top_k
+from fedrec.evaluate.ranking import rank_full, rank_sampled
 from fedrec.evaluate.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -93,23 +95,36 @@ class Run:
         return rank(self.scorer(view), self.split, "test", self.threads, blocks)
 
     def recommend(
-        self, user: Any, k: int = 10, view: View | None = None, include_seen: bool = False
-    ) -> pl.DataFrame:
-        """The k best items for a user (original id) that it has not met in training, best first."""
-        import polars as pl
+        self,
+        user: Any = None,
+        k: int = 10,
+        view: View | None = None,
+        include_seen: bool = False,
+        *,
+        likes: Sequence[Any] | None = None,
+    ) -> Any:
+        """The k best items, best first, that a user (original id) has not met in training.
 
-        if k < 1:
-            raise FedrecError(f"k={k} asks for no recommendation: give at least 1")
-        items, scores = top_k(self.scorer(view), self.split, k, [self._user(user)], include_seen)
-        real = items[0] >= 0
-        data = self.split.data
-        return pl.DataFrame(
-            {
-                "item": [data.item_ids[i] for i in items[0][real]],
-                "title": [data.title(i) for i in items[0][real]],
-                "score": scores[0][real],
-            }
-        )
+        A list of users gives a list of tables. With ``likes`` (ids or titles) instead of a user: for a new
+        person who likes these, on the device alone; without any, the most popular items.
+        """
+        if (user is None) == (likes is None):
+            raise FedrecError("recommend for a user or for likes: give one of them")
+        if likes is not None:
+            if view is not None:
+                raise FedrecError("a new person has one view, the shared table: leave view out")
+            return recommend_new(self, [likes], k, include_seen)[0]
+        if isinstance(user, list | tuple | np.ndarray):
+            return recommend(self, list(user), k, view, include_seen)
+        return recommend(self, [user], k, view, include_seen)[0]
+
+    def join(self, likes: Sequence[Sequence[Any]]) -> Scorer:
+        """New clients, each with the items it likes (ids or titles), as a scorer: user c is the c-th."""
+        return joined(self, [[find_item(self.split.data, like) for like in mine] for mine in likes])[1]
+
+    def similar(self, item: Any, k: int = 10) -> pl.DataFrame:
+        """The k items most like an item (id or title): the cosine of their rows in the shared table."""
+        return similar(self, item, k)
 
     def _user(self, user: Any) -> int:
         ids = self.split.data.user_ids[self.split.users]
