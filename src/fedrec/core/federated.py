@@ -81,6 +81,10 @@ class Federated(Method):
         """What leaves a client, by name and shape: the shared slots, unless a method says otherwise."""
         return {n: s for n, s in self.slots(catalog).items() if s.owner == "shared"}
 
+    def wire(self, catalog: Catalog) -> dict[str, Slot]:
+        """What crosses the network, to count its bytes: the uploads, unless they stand for something larger."""
+        return self.uploads(catalog)
+
     @abstractmethod
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         """Which passes over its data a client makes in a round."""

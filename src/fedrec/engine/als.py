@@ -1,4 +1,4 @@
-"""The compiled engine of FedALS: the same clients as in the plain engine, solved by BLAS and LAPACK.
+"""The compiled engine of FedALS and FCF: the same clients as in the plain engine, solved by BLAS and LAPACK.
 
 Everything is done in the basis of the eigenvectors of the Gramian, where what all clients share is a
 diagonal: a client with fewer positives than dimensions then needs a system of its positives only
@@ -24,6 +24,7 @@ from fedrec.engine.interface import Fitted, Held
 from fedrec.engine.state import State
 from fedrec.engine.upload import Upload, empty_total
 from fedrec.evaluate.factors import FASTMATH, Factors
+from fedrec.methods.fcf import FCF
 from fedrec.methods.fedals import FedALS
 
 SHARDS = 16  # fixed: sums are made shard by shard, so results do not depend on the number of threads
@@ -47,11 +48,11 @@ class Basis:
 
 
 class ALS:
-    """Runs FedALS clients; the interface is that of the plain engine."""
+    """Runs clients that solve their vector; the interface is that of the plain engine."""
 
     name = "fused"
 
-    def __init__(self, method: FedALS, split: Split, seed: int) -> None:
+    def __init__(self, method: FedALS | FCF, split: Split, seed: int) -> None:
         self.method: Federated = method
         self.split, self.seed = split, seed
         self.alpha, self.lam, self.scale = map(np.float32, (*method.numbers, method.scale))

@@ -14,11 +14,12 @@ def choose_engine(name: str, method: Federated, split: Split, seed: int, local: 
     from fedrec.engine.als import ALS
     from fedrec.engine.fused.engine import Fused, why_not
     from fedrec.engine.plain import Plain
+    from fedrec.methods.fcf import FCF
     from fedrec.methods.fedals import FedALS
 
     if name not in ENGINES:
         raise FedrecError(f"unknown engine '{name}': {nearest(name, ENGINES)}")
-    if name != "plain" and type(method) is FedALS and not local:
+    if name != "plain" and not local and isinstance(method, FedALS | FCF):
         return ALS(method, split, seed)
     reason = why_not(method, local)
     if name == "plain" or (name == "auto" and reason):

@@ -22,6 +22,7 @@ from fedrec.channel.stage import Stage
 from fedrec.core.blocks import in_order, single_threaded_blas
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, Total, View
+from fedrec.core.slots import Catalog
 from fedrec.data.split import Split
 from fedrec.engine.choose import choose_engine
 from fedrec.engine.cohort import cohort_size, sample_cohort
@@ -107,6 +108,8 @@ class Federation:
     def __post_init__(self) -> None:
         self.method = self.method.suited(self.split)
         self.engine = choose_engine(self.engine_name, self.method, self.split, self.seed, self.local)
+        catalog = Catalog(self.split.n_users, self.split.n_items)
+        self.wire = self.method.wire(catalog) if self.engine.uploads else {}
         self.whole_tables = any(stage.dense for stage in self.channel)
         if self.clients is None and not self.local:
             self.clients = self.method.default_clients
@@ -162,9 +165,7 @@ class Federation:
             kept = fitted.finite
             block = self._send(fitted.sent)
             add(total, block)
-            record.bytes_up += uploaded(
-                self.engine.uploads, block.clients, fitted.rows_sent, self.whole_tables
-            )
+            record.bytes_up += uploaded(self.wire, block.clients, fitted.rows_sent, self.whole_tables)
             record.dropped += int((~kept).sum())
             losses += float(fitted.loss[kept].sum(dtype=np.float64))
             for name, values in private.items():

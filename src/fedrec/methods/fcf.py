@@ -1,0 +1,123 @@
+"""FCF: federated collaborative filtering, the first federated recommender.
+
+Ammad-ud-din, Ivannikova, Khan, Oyomno, Fu, Tan & Flanagan, "Federated Collaborative Filtering for
+Privacy-Preserving Personalized Recommendation System", arXiv 1901.09888, 2019.
+
+Each client solves its vector in closed form and uploads a gradient for EVERY item of the catalogue; the
+server takes one step of Adam with their sum. For an item that a client has not met the gradient is
+−(x·y)x, which is −y times the outer product of x: summed over clients, −Y·S. So the sum of all uploads
+is made exactly from S and from corrections at the clients' positives, without M × d numbers per client.
+Bytes are counted as the paper sends them.
+
+What one upload reveals: the server knows Y, so a single M × d gradient gives away the client's vector
+(up to sign) and its positives, which stand out from −Y x xᵀ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from fedrec.core.federated import Federated, Params, Total
+from fedrec.core.gradient import Phase
+from fedrec.core.slots import Array, Catalog, Slot, constant, fresh, normal, server, shared, zeros
+
+STD = 0.1  # spread of the first item table
+EPSILON = 1e-8
+
+
+class FCF(Federated):
+    """J = Σ c_ui (p_ui − x_u·y_i)² + λ(Σ‖x_u‖² + Σ‖y_i‖²), c = 1 + α and p = 1 for positives (Eq. 2)."""
+
+    name: ClassVar[str] = "fcf"
+    citation: ClassVar[str] = "Ammad-ud-din et al., arXiv 1901.09888, 2019"
+    use_when: ClassVar[str] = "you compare with the first federated recommender; FedALS needs fewer rounds"
+    reveals: ClassVar[str] = (
+        "a gradient for every item: with the public item table it gives away the client's vector up to "
+        "sign and its positives; hidden only in sums"
+    )
+    negatives: ClassVar[bool] = False  # all other items are negatives, through the Gramian
+    tunes_rows: ClassVar[bool] = False
+    scale: ClassVar[float] = 0.0  # λ is the same for everyone
+
+    dim: int = Field(32, ge=1, le=1024, description="length of user and item vectors")
+    alpha: float = Field(4.0, ge=0, description="confidence α of a positive beyond 1")
+    lam: float = Field(10.0, gt=0, description="L2 weight λ")
+    lr: float = Field(0.05, gt=0, description="the server's learning rate γ (Adam)")
+    beta1: float = Field(0.4, ge=0, lt=1, description="decay of Adam's mean")
+    beta2: float = Field(0.99, ge=0, lt=1, description="decay of Adam's variance")
+
+    @property
+    def numbers(self) -> tuple[float, float]:
+        return self.alpha, self.lam
+
+    def prior(self) -> Array:
+        """A client without positives is the zero vector."""
+        return np.zeros(self.dim, np.float32)
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        rows, d = catalog.n_items, self.dim
+        return {
+            "items": shared(rows, d, start=normal(STD), rows=True),
+            # What every client computes from the items it downloads; the simulator does it once for all.
+            "gram": shared(d, d, start=constant(np.eye(d) * rows * STD**2)),
+            "user": fresh(d, start=zeros()),
+            "clients": server(start=constant(catalog.n_users)),
+            "adam_m": server(rows, d, start=zeros(), rows=True),
+            "adam_v": server(rows, d, start=zeros(), rows=True),
+            "adam_t": server(start=zeros()),
+        }
+
+    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
+        """The M × d gradient f_u = −Y x xᵀ + corrections, as its two parts."""
+        return {
+            "corrections": shared(catalog.n_items, self.dim, start=zeros(), rows=True),
+            "outer": shared(self.dim, self.dim, start=zeros()),
+        }
+
+    def wire(self, catalog: Catalog) -> dict[str, Slot]:
+        return {"gradient": shared(catalog.n_items, self.dim, start=zeros())}
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        return [Phase([])]  # one look at its positives, no gradient steps
+
+    def receive(self, shared: Params, private: Params) -> Params:
+        return {**shared, **private}
+
+    def fit(self, p: Params, passes: Any, plan: list[Phase]) -> tuple[Params, Any]:
+        """x = (YᵀCY + λI)⁻¹ YᵀC p (Eq. 4), with YᵀCY = YᵀY + α Σ_{i∈u} y_i y_iᵀ."""
+        import torch
+
+        (batch,) = passes
+        y = p["items"]
+        met = torch.zeros(y.shape[0]).index_add(0, batch.items, batch.mask).clamp(max=1)
+        own = y * met[:, None]
+        a = p["gram"] + self.alpha * own.T @ own + self.lam * torch.eye(self.dim)
+        b = (1 + self.alpha) * own.sum(0)
+        x = torch.cholesky_solve(b[:, None], torch.linalg.cholesky(a))[:, 0]
+        return {**p, "user": x, "met": met}, (1 + self.alpha) * (met.sum() - own.sum(0) @ x)
+
+    def upload(self, shared: Params, p: Params) -> Params:
+        """f_ui = c_ui (p_ui − x·y_i) x (Eq. 6) less −(x·y_i)x, which x xᵀ stands for; the sign is the loss's."""
+        x = p["user"]
+        asked = self.alpha * (p["items"] @ x) - (1 + self.alpha)
+        return {"corrections": (asked * p["met"])[:, None] * x, "outer": x[:, None] * x}
+
+    def logits(self, p: Any, i: Any) -> Any:
+        return p.items[i] @ p.user
+
+    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
+        """y_i ← y_i − γ · Adam(∂J/∂y_i), ∂J/∂y_i = −2 Σ_u f_ui + 2λ y_i (Eq. 5 and 7)."""
+        y = held["items"]
+        everyone = held["clients"] / np.float32(total.clients)  # a cohort stands for all
+        slope = 2 * everyone * (y @ total.sums["outer"] + total.sums["corrections"]) + 2 * self.lam * y
+        t = held["adam_t"] + 1
+        m = self.beta1 * held["adam_m"] + (1 - self.beta1) * slope
+        v = self.beta2 * held["adam_v"] + (1 - self.beta2) * slope**2
+        root = np.sqrt(v / (1 - self.beta2**t)) + EPSILON
+        new = (y - self.lr * m / (1 - self.beta1**t) / root).astype(np.float32)
+        gram = (new.T.astype(np.float64) @ new).astype(np.float32)
+        moments = {n: x.astype(np.float32) for n, x in (("adam_m", m), ("adam_v", v), ("adam_t", t))}
+        return {**held, **moments, "items": new, "gram": gram}
