@@ -51,14 +51,16 @@ def loop_clients_per_second(
             for _ in range(phase.epochs):
                 batch = next(at)
                 items = torch.from_numpy(samples.touched[0][batch.items[0]].astype(np.int64))
-                data = TensorDataset(items, torch.from_numpy(np.ascontiguousarray(batch.labels[0])))
-                for i, y in DataLoader(data, batch_size=method.batch_size, shuffle=True):
+                users = torch.full_like(items, user)  # the papers' data sets hold (user, item, rating)
+                data = TensorDataset(users, items, torch.from_numpy(np.ascontiguousarray(batch.labels[0])))
+                for _, i, y in DataLoader(data, batch_size=method.batch_size, shuffle=True):
                     for step in optimizers:
                         for optimizer in step:
                             optimizer.zero_grad()
                         method.loss(model, Batch(i, y, torch.ones_like(y))).backward()
                         for optimizer in step:
                             optimizer.step()
+        copy.deepcopy({n: v.detach() for n, v in model.items()})  # what the client keeps and sends
 
     order = np.random.default_rng(seed).permutation(split.n_users)
     train(int(order[0]))

@@ -37,6 +37,7 @@ class Phase:
     epochs: int = 1
     part: Part = "all"
     terms: Mapping[str, float] = field(default_factory=dict)  # numbers of this round that the loss reads
+    least: int = 0  # samples that each client run at once has (engines know): up to there nothing is padding
 
 
 class Batch(NamedTuple):
@@ -104,11 +105,15 @@ class GradientMethod(Federated):
                 p = {**p, **group.optimizer.begin(p, group.names)}
             for epoch in range(phase.epochs):
                 total, seen = torch.zeros(()), torch.zeros(())
+                place = 0
                 for batch in self.cut(next(at)):
                     count = batch.mask.sum()
+                    place += batch.items.shape[0]
                     moved, value = self.step(lambda q, b=batch: self.loss(q, b), p, phase.groups)  # type: ignore[misc]
-                    active = running & (count > 0)  # padding, or stopped early: stays where it is
-                    p = {n: v if v is p[n] else torch.where(active, v, p[n]) for n, v in moved.items()}
+                    if self.tolerance > 0 or place > phase.least:
+                        active = running & (count > 0)  # padding, or stopped early: stays where it is
+                        moved = {n: v if v is p[n] else torch.where(active, v, p[n]) for n, v in moved.items()}
+                    p = moved
                     total, seen = total + value * count, seen + count
                 total = total / seen.clamp(min=1)
                 shown = torch.where(running, total, shown)  # of the last epoch that the client took part in

@@ -27,7 +27,9 @@ class SGD:
         return {}
 
     def move(self, p: Params, grads: Params, names: Sequence[str]) -> Params:
-        return {**p, **{name: p[name] - self.lr * grads[name] for name in names}}
+        import torch
+
+        return {**p, **{name: torch.sub(p[name], grads[name], alpha=self.lr) for name in names}}
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,8 @@ class Plain:
         }
         whole = {n: state.shared[n] for n in self._named("shared", rows=False)}
 
+        plan = _with_least(plan, samples)
+
         def one(shared: Any, whole: Any, private: Any, passes: Any) -> Any:
             received = {**shared, **whole}
             p, loss = self.method.fit(self.method.receive(received, private), passes, plan)
@@ -216,6 +218,15 @@ class Plain:
 
         with torch.no_grad():
             return torch.func.vmap(one, in_dims=(0, None))(_tensors(each), _tensors(common)).numpy()
+
+
+def _with_least(plan: list[Phase], samples: Samples) -> list[Phase]:
+    at = iter(samples.passes)
+    known = []
+    for phase in plan:
+        first, *_ = [next(at) for _ in range(phase.epochs)]
+        known.append(replace(phase, least=int(first.mask.sum(axis=1).min())))
+    return known
 
 
 def _tensors(arrays: dict[str, Array]) -> dict[str, Any]:
