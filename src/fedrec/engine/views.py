@@ -45,14 +45,14 @@ class ViewScorer:
     view: View
 
     def some(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> Array:
-        state, held = self._held(users)
+        state, held = self.held(users)
         return self.engine.score(state, held, items)
 
     def all(self, users: NDArray[np.int64]) -> Array:
-        state, held = self._held(users)
+        state, held = self.held(users)
         return self.engine.score_all(state, held)
 
-    def _held(self, users: NDArray[np.int64]) -> tuple[State, Held]:
+    def held(self, users: NDArray[np.int64]) -> tuple[State, Held]:
         """The tables that rank, and what the devices add to them."""
         before, after = self.moment.before, self.moment.after
         round = after.round
