@@ -46,10 +46,26 @@ def why_not(method: Federated, local: bool) -> str | None:
             if issubclass(_definer(type(inner), seam), owner) and _definer(type(inner), seam) is not owner:
                 return f"{type(inner).__name__} changes '{seam}' of {owner.__name__}"
         inner = getattr(inner, "base", None)
-    for phase in method.plan(Catalog(1, 1), 1):
-        for group in phase.groups:
-            if not isinstance(group.optimizer, SGD):
-                return f"local {type(group.optimizer).__name__} has no kernel"
+    return next(
+        filter(None, (_other_moves(phase, declared) for phase in method.plan(Catalog(1, 1), 1))), None
+    )
+
+
+def _other_moves(phase: Phase, declared: LogLinear) -> str | None:
+    """What a phase asks for that the kernels do not do."""
+    rates: dict[str, float] = {}
+    for group in phase.groups:
+        if not isinstance(group.optimizer, SGD):
+            return f"local {type(group.optimizer).__name__} has no kernel"
+        rates |= dict.fromkeys(group.names, group.optimizer.lr)
+    order = list(rates)
+    unknown = rates.keys() - {declared.items, declared.vector, declared.bias}
+    if unknown:
+        return f"it trains '{min(unknown)}' as well"
+    if rates.get(declared.vector) != rates.get(declared.bias):
+        return f"'{declared.vector}' and '{declared.bias}' move at different rates"
+    if declared.in_turn and declared.vector in rates and order[0] == declared.items:
+        return f"'{declared.items}' move before '{declared.vector}'"
     return None
 
 

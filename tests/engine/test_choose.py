@@ -1,0 +1,85 @@
+"""Compiled kernels are taken only where they do what the method says."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from fedrec.core.gradient import Group
+from fedrec.core.optim import SGD, Adam
+from fedrec.core.slots import Catalog, Slot, private, zeros
+from fedrec.engine.fused.engine import why_not
+from fedrec.methods import make
+from fedrec.methods.fedmf import FedMF
+from fedrec.methods.pfedrec import PFedRec
+
+
+class SlowBias(FedMF):
+    name: ClassVar[str] = "slowbias"
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        rates = {"score": 0.1, "bias": 0.001, "items": 10.0}
+        return [Group((name,), SGD(rate), "private") for name, rate in rates.items()]
+
+
+class FixedBias(FedMF):
+    name: ClassVar[str] = "fixedbias"
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        return [Group(("score",), SGD(0.1), "private"), Group(("items",), SGD(10.0), "shared")]
+
+
+class ItemsFirst(PFedRec):
+    name: ClassVar[str] = "itemsfirst"
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        return super().groups(catalog, round)[::-1]
+
+
+class ItemsFirstAtOnce(FedMF):
+    name: ClassVar[str] = "itemsfirstatonce"
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        return super().groups(catalog, round)[::-1]
+
+
+class WithMore(FedMF):
+    name: ClassVar[str] = "withmore"
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        return {**super().slots(catalog), "more": private(3, start=zeros())}
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        return [*super().groups(catalog, round), Group(("more",), SGD(0.1), "private")]
+
+
+class WithAdam(FedMF):
+    name: ClassVar[str] = "withadam"
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        return [Group(("score", "bias", "items"), Adam(0.1), "private")]
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        (SlowBias(), "'score' and 'bias' move at different rates"),
+        (FixedBias(), "'score' and 'bias' move at different rates"),
+        (ItemsFirst(), "'items' move before 'score'"),
+        (WithMore(), "it trains 'more' as well"),
+        (WithAdam(), "local Adam has no kernel"),
+        (PFedRec(hidden=(4,)), "its score is not one inner product per item"),
+    ],
+)
+def test_a_method_that_moves_in_another_way_has_no_kernel(method: FedMF, reason: str) -> None:
+    assert why_not(method, local=False) == reason
+
+
+@pytest.mark.parametrize("spec", ["fedmf", "pfedrec", "fedrecon", "fedmf+dualper", "fedrecon+dualper"])
+def test_the_papers_log_linear_methods_have_one(spec: str) -> None:
+    assert why_not(make(spec), local=False) is None  # type: ignore[arg-type]
+
+
+def test_the_order_of_groups_that_move_at_once_means_nothing() -> None:
+    assert why_not(ItemsFirstAtOnce(), local=False) is None
