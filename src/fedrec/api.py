@@ -63,12 +63,14 @@ def run(
         raise FedrecError("give settings to the method's class or by name, not both")
     name = method if isinstance(method, str) and named_by_alias(method) else None
     method = make(method, settings) if isinstance(method, str) else method
+    source = source_of(data) if isinstance(data, str) else None
     data = fedrec.load(data) if isinstance(data, str) else data
     config = RunConfig(
         fedrec=fedrec.__version__,
         method=name or spec_of(method),
         settings=settings_of(method),
         data=data.name,
+        source=source,
         fingerprint=fingerprint(data),
         protocol=named_protocol(protocol),
         seed=seed,
@@ -164,6 +166,16 @@ def open(path: str | Path, data: Interactions | None = None, threads: int | None
     return Run(config, method, parts, result, ranks, lines, threads, folder.path, federation)
 
 
+def source_of(data: str) -> str:
+    """What to load again later: a name as it is, a file by its whole path."""
+    from fedrec.data.load import split_name
+
+    base, minimum = split_name(data)
+    if not Path(base).exists():
+        return data
+    return str(Path(base).resolve()) + ("" if minimum is None else f":{minimum}")
+
+
 def threads_or_all(threads: int | None) -> int:
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -216,7 +228,7 @@ def _training(method: Method, parts: Split, config: RunConfig, threads: int) -> 
 
 
 def _rebuild(config: RunConfig, data: Interactions | None, path: str) -> tuple[Method, Split]:
-    data = fedrec.load(config.data) if data is None else data
+    data = fedrec.load(config.source or config.data) if data is None else data
     if fingerprint(data) != config.fingerprint:
         raise FedrecError(f"{path} was made on other data than this {data.name}: their contents differ")
     return make(config.method, config.settings), split(data, config.protocol, config.seed)

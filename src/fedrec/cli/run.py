@@ -103,6 +103,7 @@ def _settings(pairs: list[str] | None) -> dict[str, Any]:
 
 def _refuse_changes(context: typer.Context, folder: Path, method: str, settings: dict[str, Any]) -> None:
     """A resumed run keeps its configuration; only more rounds may be asked for."""
+    from fedrec.api import source_of
     from fedrec.core.errors import FedrecError
     from fedrec.engine.folder import RunFolder
     from fedrec.methods import make, same_spec, settings_of
@@ -110,32 +111,19 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
     config = RunFolder.existing(folder).config()
     if not same_spec(method, config.method):
         raise FedrecError(f"{folder} is a run of {config.method}, not of {method}")
-    if settings:
-        asked = settings_of(make(method, settings))
-        for key in (k for k, v in settings_of(make(config.method, config.settings)).items() if asked[k] != v):
-            raise FedrecError(
-                f"{folder} was made with {key}={config.settings[key]}: a resumed run keeps its settings"
-            )
-    stored = {"protocol": config.protocol.name} | {
-        name: getattr(config, name)
-        for name in (
-            "data",
-            "seed",
-            "clients",
-            "view",
-            "local",
-            "eval_every",
-            "patience",
-            "engine",
-            "channel",
-        )
-    }
+    kept = settings_of(make(config.method, config.settings))
+    asked = settings_of(make(config.method, {**config.settings, **settings}))
+    for key in (key for key, value in kept.items() if asked[key] != value):
+        raise FedrecError(f"{folder} was made with {key}={kept[key]}: a resumed run keeps its settings")
+    names = ("seed", "clients", "view", "local", "eval_every", "patience", "engine", "channel")
+    stored = {"data": config.source or config.data, "protocol": config.protocol.name}
+    stored |= {name: getattr(config, name) for name in names}
     for name, value in stored.items():
         given = context.params[name]
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE":
             continue
-        given = list(given) if name == "channel" else given
+        given = list(given) if name == "channel" else source_of(given) if name == "data" else given
         if str(given) != str(list(value) if name == "channel" else value):
             raise FedrecError(
                 f"{folder} was made with --{name.replace('_', '-')} {value}: a resumed run keeps its "

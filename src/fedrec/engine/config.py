@@ -19,6 +19,7 @@ class RunConfig(Settings):
     method: str
     settings: dict[str, Any] = Field(default_factory=dict)
     data: str
+    source: str | None = Field(None, description="what the data were loaded from; none: given in Python")
     fingerprint: str = Field(description="sum of the data's content")
     protocol: Protocol
     seed: int = Field(0, ge=0, lt=2**63)
