@@ -1,0 +1,67 @@
+"""Clients that join a trained federation: from a few interactions, or none, on the device alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedrec
+from fedrec.core.errors import FedrecError
+from fedrec.data.split import split
+from fedrec.data.worlds import two_tastes
+from fedrec.engine.join import join
+from fedrec.engine.round import Federation
+from fedrec.methods import make
+
+ROUNDS = {"fedals": 10, "fedmf": 60, "pfedrec": 60, "fedrecon": 60}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_newcomers_are_offered_their_taste(name: str) -> None:
+    """Even users like even items: so must somebody who has just met two even ones."""
+    parts = split(two_tastes())
+    federation = Federation(make(name, {"dim": 8}), parts)
+    for _ in range(ROUNDS[name]):
+        federation.play(evaluate=False)
+    shared = {n: v.copy() for n, v in federation.state.shared.items()}
+    likes = [[2, 8], [3, 9, 11], []]
+    found = join(federation.method, federation.state, parts, likes)
+    scores = found.all(np.arange(3))
+    assert scores.shape == (3, parts.n_items)
+    assert np.isfinite(scores).all()
+    for user, right in ((0, 0), (1, 1)):
+        others = np.setdiff1d(np.arange(parts.n_items), likes[user])
+        taste = others % 2 == right
+        assert scores[user, others[taste]].mean() > scores[user, others[~taste]].mean()
+    counts = np.bincount(parts.trained.items, minlength=parts.n_items)
+    np.testing.assert_array_equal(scores[2], counts)  # nothing known: what most have met
+    for n, values in shared.items():
+        assert (values == federation.state.shared[n]).all(), "joining changed the shared part"
+    items = np.array([[0, 5, 7]] * 3, np.int32)
+    np.testing.assert_allclose(
+        found.some(np.arange(3), items), np.take_along_axis(scores, items, 1), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_a_run_recommends_to_a_new_person() -> None:
+    run = fedrec.run("fedals", two_tastes(), rounds=5, settings={"dim": 8})
+    found = run.recommend(likes=[2, 4, 8], k=5)
+    assert all(item % 2 == 0 for item in found["item"])
+    assert not {2, 4, 8} & set(found["item"])
+    popular = run.recommend(likes=[], k=3)
+    assert len(popular) == 3
+    many = run.recommend([0, 1, 2], k=4)
+    assert [len(table) for table in many] == [4, 4, 4]
+    assert many[1].equals(run.recommend(1, k=4))
+
+
+def test_yardsticks_take_newcomers_where_they_can() -> None:
+    data = two_tastes()
+    found = fedrec.run("ease", data).recommend(likes=[2, 4], k=3)
+    assert all(item % 2 == 0 for item in found["item"])
+    with pytest.raises(FedrecError, match="nobody can join a run of ials"):
+        fedrec.run("ials", data).recommend(likes=[2])
+    with pytest.raises(FedrecError, match=r"no item of .* is called '999'"):
+        fedrec.run("ease", data).recommend(likes=[999])
+    with pytest.raises(FedrecError, match="give one of them"):
+        fedrec.run("ease", data).recommend(3, likes=[2])
