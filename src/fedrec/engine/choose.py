@@ -11,17 +11,21 @@ ENGINES = ("auto", "plain", "fused")
 
 
 def choose_engine(name: str, method: Federated, split: Split, seed: int, local: bool) -> Engine:
+    from fedrec.engine import rap
     from fedrec.engine.als import ALS
     from fedrec.engine.fused.engine import Fused, why_not
     from fedrec.engine.plain import Plain
     from fedrec.methods.fcf import FCF
     from fedrec.methods.fedals import FedALS
+    from fedrec.methods.fedrap import FedRAP
 
     if name not in ENGINES:
         raise FedrecError(f"unknown engine '{name}': {nearest(name, ENGINES)}")
     if name != "plain" and not local and isinstance(method, FedALS | FCF):
         return ALS(method, split, seed)
-    reason = why_not(method, local)
+    if name != "plain" and isinstance(method, FedRAP) and not rap.why_not(method, local):
+        return rap.Rap(method, split, seed)
+    reason = rap.why_not(method, local) if isinstance(method, FedRAP) else why_not(method, local)
     if name == "plain" or (name == "auto" and reason):
         return Plain(method, split, seed, local)
     if reason:

@@ -131,7 +131,7 @@ class Federation:
 
         Where devices keep rows for good, the stored ones rank, with the tables as they were merged.
         """
-        return self.cohort == self.split.n_users and not self.state.rows
+        return self.cohort == self.split.n_users and self.method.tunes_rows and not self.state.rows
 
     def warm_up(self) -> None:
         """Compile and initialise outside of the clock."""
