@@ -72,6 +72,17 @@ def test_without_a_name_every_run_has_a_folder_of_its_own(
     assert Path("runs/.gitignore").read_text(encoding="utf-8") == "*\n"
 
 
+def test_a_method_of_ones_own_names_its_folder_without_the_path(
+    tmp_path: Path, tastes: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "from fedrec.methods.fedmf import FedMF\n\n\nclass Mine(FedMF):\n    name = 'mine'\n"
+    (tmp_path / "own.py").write_text(text, encoding="utf-8")
+    made = fedrec.run("own.py:Mine+dualper", tastes, rounds=1, settings={"dim": 2}, out=True)
+    assert made.path is not None
+    assert made.path.name.startswith("own.py-Mine+dualper-two-tastes-strict-s0-")
+
+
 def test_another_folder_is_no_run(tmp_path: Path) -> None:
     for act in (fedrec.open, fedrec.resume):
         with pytest.raises(FedrecError, match="is not a run folder"):

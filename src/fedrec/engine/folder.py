@@ -30,7 +30,10 @@ class RunFolder:
             runs.mkdir(exist_ok=True)
             if not (runs / ".gitignore").exists():
                 (runs / ".gitignore").write_text("*\n", encoding="utf-8")
-            method, data = (text.replace("/", "-").replace(":", "-") for text in (config.method, config.data))
+            method = "+".join(
+                Path(part).name for part in config.method.split("+")
+            )  # files without their folder
+            method, data = (text.replace("/", "-").replace(":", "-") for text in (method, config.data))
             stem = f"{method}-{data}-{config.protocol.name}-s{config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
             path, n = runs / stem, 1
             while path.exists():
