@@ -55,6 +55,7 @@ class Federated(Method):
     reveals: ClassVar[str]  # what one upload tells a server that sees it alone
     default_view: ClassVar[View] = "global"
     default_clients: ClassVar[float | None] = None  # share of clients in a round; None is everyone
+    turns: ClassVar[int] = 1  # groups that a round's clients come in; the server steps after each
     negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
     sends: ClassVar[Literal["moves", "gradients"]] = "moves"  # what its uploads are to the server
     tunes_rows: ClassVar[bool] = True  # whether item rows after local training rank, or only carry a gradient

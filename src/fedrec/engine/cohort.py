@@ -13,6 +13,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.rng import generator
 
 COHORT = "cohort"
+TURNS = "turns"
 
 
 def cohort_size(clients: float | int | None, n_users: int) -> int:
@@ -39,6 +40,14 @@ def sample_cohort(seed: int, round: int, n_users: int, size: int) -> NDArray[np.
     if size == n_users:
         return np.arange(n_users)
     return np.sort(generator(seed, COHORT, round).choice(n_users, size=size, replace=False))
+
+
+def turns(seed: int, round: int, users: NDArray[np.int64], groups: int) -> list[NDArray[np.int64]]:
+    """The clients of a round in so many random groups, which take their turn one after another."""
+    if groups == 1:
+        return [users]
+    mixed = generator(seed, TURNS, round).permutation(users)
+    return [np.sort(group) for group in np.array_split(mixed, min(groups, len(users)))]
 
 
 def blocks(

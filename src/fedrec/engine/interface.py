@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,17 @@ class Fitted:
     def held(self) -> Held:
         assert self.rows is not None
         return Held(self.users, self.private, self.rows)
+
+
+@runtime_checkable
+class Backward(Protocol):
+    """An engine whose server sees single uploads: it back-propagates each before they are added up."""
+
+    sums: dict[str, Slot]  # what is added up: the gradients of the server's own slots
+
+    def backward(self, state: State, users: NDArray[np.int64], upload: Upload) -> Total:
+        """From the uploads of some clients to the sum of what they mean for the server's slots."""
+        ...
 
 
 class Engine(Protocol):

@@ -43,9 +43,9 @@ class FCF(Federated):
     scale: ClassVar[float] = 0.0  # λ is the same for everyone
 
     dim: int = Field(32, ge=1, le=1024, description="length of user and item vectors")
-    alpha: float = Field(4.0, ge=0, description="confidence α of a positive beyond 1")
-    lam: float = Field(10.0, gt=0, description="L2 weight λ")
-    lr: float = Field(0.05, gt=0, description="the server's learning rate γ (Adam)")
+    alpha: float = Field(8.0, ge=0, description="confidence α of a positive beyond 1; found on validation")
+    lam: float = Field(30.0, gt=0, description="L2 weight λ; found on validation")
+    lr: float = Field(0.05, gt=0, description="the server's learning rate γ (Adam); found on validation")
     beta1: float = Field(0.4, ge=0, lt=1, description="decay of Adam's mean")
     beta2: float = Field(0.99, ge=0, lt=1, description="decay of Adam's variance")
 
