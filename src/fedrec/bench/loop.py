@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fedrec.core.gradient import Batch, GradientMethod
+from fedrec.core.gradient import Batch, GradientMethod, Group
 from fedrec.core.slots import Catalog
 from fedrec.data.split import Split
 from fedrec.engine.samples import draw_samples
-from fedrec.engine.state import begin
+from fedrec.engine.state import begin, starting
 
 
 def loop_clients_per_second(
@@ -31,35 +31,45 @@ def loop_clients_per_second(
     slots = method.slots(catalog)
     state = begin(slots, split.n_users, seed)
     server = {name: torch.from_numpy(value) for name, value in state.shared.items()}
+    untouched = {n: starting(n, s, seed) for n, s in slots.items() if s.owner == "private" and s.rows}
     plan = method.plan(catalog, 1)
 
     def train(user: int) -> None:
         samples = draw_samples(split, seed, 1, np.array([user]), plan)
         model: dict[str, Any] = {n: v.clone().requires_grad_() for n, v in copy.deepcopy(server).items()}
         for name, slot in slots.items():
-            if slot.owner == "private":
+            if slot.owner == "private" and slot.rows:  # a whole table per client, as the papers' code has it
+                model[name] = torch.tensor(untouched[name]).requires_grad_()
+            elif slot.owner == "private":
                 model[name] = torch.tensor(state.private[name][user]).requires_grad_()
             elif slot.owner == "fresh":
                 model[name] = torch.zeros(slot.shape, requires_grad=True)
         at = iter(samples.passes)
         for phase in plan:
             turns = [[g] for g in phase.groups] if _in_turn(method) else [list(phase.groups)]
-            optimizers = [
-                [torch.optim.SGD([model[n] for n in g.names], lr=g.optimizer.lr) for g in turn]  # type: ignore[attr-defined]
-                for turn in turns
-            ]
+            optimizers = [[_optimizer(g, model) for g in turn] for turn in turns]
+            model |= {name: torch.tensor(value) for name, value in phase.terms.items()}
+            last = None
             for _ in range(phase.epochs):
                 batch = next(at)
                 items = torch.from_numpy(samples.touched[0][batch.items[0]].astype(np.int64))
                 users = torch.full_like(items, user)  # the papers' data sets hold (user, item, rating)
                 data = TensorDataset(users, items, torch.from_numpy(np.ascontiguousarray(batch.labels[0])))
+                total = 0.0
                 for _, i, y in DataLoader(data, batch_size=method.batch_size, shuffle=True):
                     for step in optimizers:
-                        for optimizer in step:
+                        for optimizer, _ in step:
                             optimizer.zero_grad()
-                        method.loss(model, Batch(i, y, torch.ones_like(y))).backward()
-                        for optimizer in step:
+                        loss = method.loss(model, Batch(i, y, torch.ones_like(y)))
+                        loss.backward()
+                        for optimizer, rate in step:
                             optimizer.step()
+                            rate.step()
+                    total += loss.item() * len(y) / len(items)
+                if method.tolerance > 0:
+                    if last is not None and not abs(last - total) > method.tolerance * abs(last):
+                        break
+                    last = total
         copy.deepcopy({n: v.detach() for n, v in model.items()})  # what the client keeps and sends
 
     order = np.random.default_rng(seed).permutation(split.n_users)
@@ -69,6 +79,22 @@ def loop_clients_per_second(
         done += 1
         train(int(order[done]))
     return done / (time.perf_counter() - start)
+
+
+def _optimizer(group: Group, model: dict[str, Any]) -> tuple[Any, Any]:
+    """PyTorch's optimizer for a group, and what lowers its rate after a step."""
+    from torch.optim import SGD
+    from torch.optim.lr_scheduler import ExponentialLR
+
+    how: Any = group.optimizer
+    sgd = SGD([model[n] for n in group.names], lr=how.lr, weight_decay=getattr(how, "weight_decay", 0.0))
+    decay = getattr(how, "decay", None)
+    return sgd, _Constant() if decay is None else ExponentialLR(sgd, decay)
+
+
+class _Constant:
+    def step(self) -> None:
+        """The rate stays as it is."""
 
 
 def _in_turn(method: GradientMethod) -> bool:

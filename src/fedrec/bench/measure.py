@@ -10,10 +10,10 @@ from fedrec.bench.loop import loop_clients_per_second
 from fedrec.bench.roofline import Rates, Work, bound_seconds
 from fedrec.core.federated import Federated
 from fedrec.core.gradient import GradientMethod
-from fedrec.core.optim import SGD
+from fedrec.core.optim import SGD, DecayingSGD
 from fedrec.core.slots import Catalog
 from fedrec.data.split import Split
-from fedrec.engine.fused.engine import why_not
+from fedrec.engine.choose import choose_engine
 from fedrec.engine.round import Federation
 from fedrec.engine.samples import sample_counts
 
@@ -29,7 +29,7 @@ def measure(
     found["samples_per_round"] = samples
     if loop_seconds > 0 and isinstance(method, GradientMethod) and _plain_sgd(method):
         found["loop"] = {"clients_per_second": loop_clients_per_second(method, split, seconds=loop_seconds)}
-    fused = why_not(method, local=False) is None
+    fused = choose_engine("auto", method, split, 0, False).name == "fused"
     for engine in ("plain", "fused") if fused else ("plain",):
         federation = Federation(method, split, threads=threads, engine_name=engine)
         start = time.perf_counter()
@@ -45,9 +45,8 @@ def measure(
         }
         if "loop" in found:
             found[engine]["times_the_loop"] = split.n_users / best / found["loop"]["clients_per_second"]
-    if fused and rates is not None:
-        declared = method.log_linear()
-        assert declared is not None
+    declared = method.log_linear()
+    if fused and rates is not None and declared is not None:
         slots = method.slots(Catalog(split.n_users, split.n_items))
         dim = slots[declared.items].shape[1]
         places = products = updates = 0.0
@@ -69,4 +68,4 @@ def measure(
 
 def _plain_sgd(method: GradientMethod) -> bool:
     groups = [g for phase in method.plan(Catalog(1, 1), 1) for g in phase.groups]
-    return all(isinstance(group.optimizer, SGD) for group in groups)
+    return all(isinstance(group.optimizer, SGD | DecayingSGD) for group in groups)
