@@ -8,8 +8,8 @@ from rich.progress import track
 import fedrec
 from fedrec.report.tables import compare_table
 
-METHODS = ("popularity", "ease", "ials", "fedmf", "pfedrec")
-ROUNDS = 30
+METHODS = ("popularity", "ease", "fedmf", "pfedrec", "fedals")
+ROUNDS = {"fedmf": 60, "pfedrec": 60, "fedals": 10}
 
 
 def main() -> None:
@@ -21,10 +21,9 @@ def main() -> None:
     jobs = [(method, protocol) for protocol in ("strict", "paper") for method in METHODS]
     results = []
     for method, protocol in track(jobs, "training", console=Console(stderr=True), transient=True):
-        rounds = ROUNDS if method.startswith(("fed", "pfed")) else None
-        results.append(fedrec.run(method, data, protocol, rounds).result)
+        results.append(fedrec.run(method, data, protocol, ROUNDS.get(method)).result)
     console.print(compare_table("demo, seed 0, test figures in percent", results))
-    counter = results[-1]["controls"]["counter"]
+    counter = max((r["controls"]["counter"] for r in results), key=lambda control: control["auc"])
     console.print(
         "Under 'paper' the test item leaks into training: the negative counter, which has no model at all, "
         f"reaches AUC {100 * counter['auc']:.1f} there (chance is 50). Trust 'strict'.\n"
