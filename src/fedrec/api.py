@@ -26,6 +26,7 @@ from fedrec.engine.result import figures, peak_memory_mb, speed, versions
 from fedrec.engine.round import Federation
 from fedrec.engine.run import Run, write_run
 from fedrec.engine.train import Callback, Training, train
+from fedrec.engine.warm import warm_start
 from fedrec.evaluate.controls import controls
 from fedrec.evaluate.metrics import Ranks
 from fedrec.evaluate.protocol import Protocol
@@ -50,6 +51,7 @@ def run(
     local: bool = False,
     eval_every: int = 1,
     patience: int | None = None,
+    start: str | Path | Run | None = None,
     out: str | Path | bool | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
@@ -57,7 +59,7 @@ def run(
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
     ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
-    read for that round only.
+    read for that round only. ``start`` is an earlier run whose tables are taken over, items matched by id.
     """
     if isinstance(method, Method) and settings:
         raise FedrecError("give settings to the method's class or by name, not both")
@@ -82,6 +84,7 @@ def run(
         local=local,
         eval_every=eval_every,
         patience=patience,
+        start=_name_of(start),
     )
     _refuse_what_does_not_apply(method, config)
     threads = threads_or_all(threads)
@@ -90,6 +93,10 @@ def run(
         method = method.suited(parts)
         config = config.model_copy(update={"settings": settings_of(method)})
     federation = _training(method, parts, config, threads)
+    if start is not None:
+        if not isinstance(federation, Federation):
+            raise FedrecError(f"start does not apply to {method.label}: it is not federated")
+        warm_start(federation, start if isinstance(start, Run) else open(start))
     folder = None
     if out is not None and out is not False:
         folder = RunFolder.create(None if out is True else Path(out), config)
@@ -135,6 +142,8 @@ def resume(
             lines = []
             if (folder.checkpoint / "current.json").exists():
                 federation.state, federation.selected = load_checkpoint(folder.checkpoint)
+            elif config.start and isinstance(federation, Federation):
+                warm_start(federation, open(config.start))
             history.close()
             lines = cut_history(folder.history, federation.state.round)
             history = History(folder.history, lines)
@@ -174,6 +183,13 @@ def source_of(data: str) -> str:
     if not Path(base).exists():
         return data
     return str(Path(base).resolve()) + ("" if minimum is None else f":{minimum}")
+
+
+def _name_of(start: str | Path | Run | None) -> str | None:
+    """How the config names the run that this one started from."""
+    if isinstance(start, Run):
+        return str(start.path) if start.path else "a run that was not kept"
+    return None if start is None else str(start)
 
 
 def threads_or_all(threads: int | None) -> int:

@@ -56,6 +56,7 @@ class Federated(Method):
     default_view: ClassVar[View] = "global"
     default_clients: ClassVar[float | None] = None  # share of clients in a round; None is everyone
     turns: ClassVar[int] = 1  # groups that a round's clients come in; the server steps after each
+    sizes: ClassVar[tuple[str, ...]] = ()  # server slots that say how many clients there are
     negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
     sends: ClassVar[Literal["moves", "gradients"]] = "moves"  # what its uploads are to the server
     tunes_rows: ClassVar[bool] = True  # whether item rows after local training rank, or only carry a gradient
@@ -73,6 +74,10 @@ class Federated(Method):
     def suited(self, split: Split) -> Federated:
         """With settings that are left to the data filled in."""
         return self
+
+    def new_rows(self, name: str, started: Array) -> Array:
+        """Rows of items that an earlier run did not know, in a table as it starts; by default just so."""
+        return started
 
     @abstractmethod
     def slots(self, catalog: Catalog) -> dict[str, Slot]:

@@ -31,6 +31,7 @@ class RunConfig(Settings):
     local: bool = False
     eval_every: int = Field(1, ge=1)
     patience: int | None = Field(None, ge=1)
+    start: str | None = Field(None, description="earlier run whose tables were taken over")
 
     @field_validator("clients", mode="before")
     @classmethod
