@@ -161,6 +161,7 @@ def test_moments_stay_with_their_owners(tastes: Interactions) -> None:
         ({"participation": 0}, "fedncf: participation=0 is not valid"),
         ({"model": "gmf"}, "fedncf: model=gmf is not valid"),
         ({"server": "sgd"}, "fedncf: server=sgd is not valid"),
+        ({"epochs": 2}, "server=adam sends one gradient a round: epochs=2"),
         ({"radius": 1}, "has no setting 'radius': did you mean 'radius_"),
     ],
 )

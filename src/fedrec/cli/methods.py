@@ -30,15 +30,15 @@ def methods(
 def _all() -> dict[str, Any]:
     from fedrec.core.federated import Federated
     from fedrec.core.slots import Catalog
-    from fedrec.methods import METHODS, WRAPPERS, find
+    from fedrec.methods import ALIASES, METHODS, WRAPPERS, find, make
 
     catalog = Catalog(1, 1)
     found = []
-    for name in METHODS:
-        kind = find(name)
-        facts: dict[str, Any] = {"name": name, "citation": kind.citation, "use_when": kind.use_when}
-        if issubclass(kind, Federated):
-            method = kind()
+    for name in (*METHODS, *ALIASES):
+        method = make(name)
+        use_when = ALIASES[name].use_when if name in ALIASES else method.use_when
+        facts: dict[str, Any] = {"name": name, "citation": method.citation, "use_when": use_when}
+        if isinstance(method, Federated):
             stays = [n for n, s in method.slots(catalog).items() if s.owner in ("private", "fresh")]
             facts |= {"kind": "federated", "private": stays, "uploads": list(method.uploads(catalog))}
             facts |= {"reveals": method.reveals, "view": method.default_view}
@@ -81,16 +81,20 @@ def _short(names: list[str]) -> str:
 
 
 def _settings(name: str) -> dict[str, Any]:
-    from fedrec.methods import find, own_fields
+    from fedrec.methods import expand, find, make, own_fields, settings_of
 
     parts = []
-    for part in name.split("+"):
+    spec, chosen = expand(name)
+    published = settings_of(make(name)) if chosen else {}  # a name for a setting has defaults of its own
+    for part in spec.split("+"):
         kind = find(part)
         fields = [
             {
                 "name": field,
                 "default": list(value)
-                if isinstance(value := kind.model_fields[field].default, tuple)
+                if isinstance(
+                    value := published.get(f"{part}.{field}", kind.model_fields[field].default), tuple
+                )
                 else value,
                 "description": kind.model_fields[field].description or "",
             }

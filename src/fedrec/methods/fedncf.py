@@ -59,6 +59,14 @@ class FedNCF(GradientMethod):
             return {"hidden": NEUMF_HIDDEN, **values}
         return values
 
+    @model_validator(mode="after")
+    def _one_gradient(self) -> FedNCF:
+        if self.server == "adam" and self.epochs > 1:
+            raise ValueError(
+                f"server=adam sends one gradient a round: epochs={self.epochs} has no meaning, use 1"
+            )
+        return self
+
     @property
     def default_clients(self) -> float | None:  # type: ignore[override]
         return None if self.participation == 1 else self.participation
