@@ -72,6 +72,10 @@ class PLGC(Wrapper):
                 f"balance=alignment needs a score function on the device: {base.label} has none"
             )
 
+    @property
+    def reveals(self) -> str:  # type: ignore[override]
+        return f"{self.base.reveals}; local rows persist, so the more rounds, the more clearly"
+
     @cached_property
     def shared_tables(self) -> dict[str, str]:
         """The base's item tables, and the names of their local twins."""
