@@ -43,6 +43,6 @@ class ServerAdam:
             moved[v] = np.float32(self.beta2) * held[v] + np.float32(1 - self.beta2) * g**2
             moved[t] = np.asarray(held[t] + 1, np.float32)
             rate = np.float32(self.lr / (1 - self.beta1 ** float(moved[t])))
-            root = np.sqrt(moved[v]) / np.float32(np.sqrt(1 - self.beta2 ** float(moved[t])))
-            moved[name] = held[name] - rate * moved[m] / (root + np.float32(self.epsilon))
+            variance = moved[v] / np.float32(1 - self.beta2 ** float(moved[t]))
+            moved[name] = held[name] - rate * moved[m] / (np.sqrt(variance) + np.float32(self.epsilon))
         return moved
