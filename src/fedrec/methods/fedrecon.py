@@ -28,7 +28,7 @@ class FedRecon(GradientMethod):
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
     # The paper leaves these open for this model: found on validation (ML-100K, protocol paper).
     lr: float = Field(0.3, gt=0, description="learning rate of the reconstruction")
-    eta: float = Field(6.0, gt=0, description="item learning rate = items of the catalogue × eta")
+    eta: float = Field(3.0, gt=0, description="item learning rate = items of the catalogue × eta")
     reconstruction: int = Field(10, ge=1, description="epochs on the support half, items frozen")
     user_std: float = Field(0.1, ge=0, description="spread of a fresh user vector")
 
