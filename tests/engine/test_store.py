@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrec.data.split import Ragged
-from fedrec.engine.store import Rows, RowStore, overlay
+from fedrec.engine.store import Kept, Rows, RowStore, overlay
 
 
 def rows(*of_clients: dict[int, float]) -> Rows:
@@ -66,3 +66,36 @@ def test_overlay_takes_own_rows_where_there_are_some(store: RowStore) -> None:
     np.testing.assert_array_equal(found[0], [[0, -1], [1, 1], [4, 4], [-10, -11]])
     np.testing.assert_array_equal(found[1, [0, 1, 3]], table[[1, 4, 0]])
     np.testing.assert_array_equal(overlay(table, None, items)[0], table[[0, 1, 4, 5]])
+
+
+def test_places_of_rows_that_nobody_holds_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedrec.engine.pool.CHUNK", 64)  # sixteen rows of one number
+    users = np.array([0, 1])
+    last = selected = RowStore((1,))
+    for turn in range(50):
+        last = last.put(users, rows({1: turn, 2: 2.0}, {3: 3.0}), keep_others=True)
+        selected = last if turn == 10 else selected
+    assert content(last, 0) == {1: 49.0, 2: 2.0}
+    assert content(selected, 0) == {1: 10.0, 2: 2.0}, "the selected round is still there"
+    assert last.pool.capacity <= 32, "150 rows were written, at most nine of them held at a time"
+
+
+def test_clients_that_are_put_beside_others_leave_them_as_they_are(store: RowStore) -> None:
+    change = store.change()
+    change.put(np.array([7, 3]), rows({6: 6.0}, {4: -4.0}), only=np.array([True, False]))
+    change.put(np.array([0]), rows({}))
+    later = change.done(keep_others=True)
+    assert [content(later, u) for u in (0, 3, 5, 7)] == [{}, {1: 1.0, 4: 4.0}, {2: 2.0}, {6: 6.0}]
+
+
+def test_rows_beyond_the_limit_lie_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedrec.engine.pool.CHUNK", 64)
+    monkeypatch.setenv("FEDREC_ROWS_IN_MEMORY", "128")
+    many = {item: float(item) for item in range(100)}
+    store = RowStore((1,)).put(np.array([0]), rows(many), keep_others=True)
+    assert store.pool.mapped == store.pool.capacity // 16 - 2
+    assert content(store, 0) == many
+    found = overlay(
+        np.zeros((200, 1), np.float32), Kept(store, np.array([0])), np.array([[3, 150, 99]], np.int32)
+    )
+    assert found[0, :, 0].tolist() == [3.0, 0.0, 99.0]

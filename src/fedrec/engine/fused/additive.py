@@ -188,8 +188,7 @@ def train_additive(
             c, d, held, slots, n, len(positives), w, b, numbers, order_key, keys[at], order, rows, met, positive,
             where, x, g,
         )  # fmt: skip
-        check = losses[at] + b[0] + w.sum() + c[:held].sum() + d[:held].sum()
-        finite[at] = np.isfinite(check)
+        finite[at] = _is_finite(losses[at], w, b, c[:held], d[:held])
         if finite[at]:
             vectors[at] = w
             biases[at] = b[0]
@@ -208,6 +207,22 @@ def train_additive(
                     for j in range(dim):
                         kept_moves[start + k, j] = c[row, j] - common[touched[row], j]
     return sent
+
+
+@nb.njit(cache=True, nogil=True)  # without fastmath, which may take x − x for 0 whatever x is
+def _is_finite(loss: Any, w: Any, b: Any, c: Any, d: Any) -> bool:
+    return bool(np.isfinite(loss + b[0] + _total(w, c, d)))
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def _total(w: Any, c: Any, d: Any) -> Any:
+    total = F(0)
+    for j in range(len(w)):
+        total += w[j]
+    for row in range(len(c)):
+        for j in range(len(w)):
+            total += c[row, j] + d[row, j]
+    return total
 
 
 @nb.njit(cache=True, nogil=True)
