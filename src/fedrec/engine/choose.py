@@ -14,13 +14,19 @@ def choose_engine(name: str, method: Federated, split: Split, seed: int, local: 
     from fedrec.engine import rap
     from fedrec.engine.als import ALS
     from fedrec.engine.fused.engine import Fused, why_not
+    from fedrec.engine.meta import Meta
     from fedrec.engine.plain import Plain
     from fedrec.methods.fcf import FCF
     from fedrec.methods.fedals import FedALS
     from fedrec.methods.fedrap import FedRAP
+    from fedrec.methods.metamf import MetaMF
 
     if name not in ENGINES:
         raise FedrecError(f"unknown engine '{name}': {nearest(name, ENGINES)}")
+    if isinstance(method, MetaMF) and local:
+        raise FedrecError("metamf cannot learn locally: the server makes its clients' models")
+    if isinstance(method, MetaMF) and name != "fused":
+        return Meta(method, split, seed)
     if name != "plain" and not local and isinstance(method, FedALS | FCF):
         return ALS(method, split, seed)
     if name != "plain" and isinstance(method, FedRAP) and not rap.why_not(method, local):

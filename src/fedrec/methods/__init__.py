@@ -22,6 +22,7 @@ METHODS = {
     "fedncf": "fedrec.methods.fedncf:FedNCF",
     "fedrecon": "fedrec.methods.fedrecon:FedRecon",
     "fedrap": "fedrec.methods.fedrap:FedRAP",
+    "metamf": "fedrec.methods.metamf:MetaMF",
     "fcf": "fedrec.methods.fcf:FCF",
     "fedals": "fedrec.methods.fedals:FedALS",
     "popularity": "fedrec.methods.central.popularity:Popularity",

@@ -1,0 +1,49 @@
+"""MetaMF keeps the contract as far as a method without device state can."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from fedrec.channel.laplace import Laplace
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Federated
+from fedrec.data.split import split
+from fedrec.engine.round import Federation
+from fedrec.methods.metamf import MetaMF
+from fedrec.testing import MethodContract, Spy
+
+
+class TestMetaMF(MethodContract):
+    method: ClassVar[Federated] = MetaMF(dim=8, rank=4, predictor=4, memory=8, hidden=16, lr=0.01, steps=4)
+    rounds: ClassVar[int] = 40
+    # Its clients have no rows of their own that could be broken, and no model without the server.
+    test_a_client_that_is_not_finite_is_dropped_and_stays_as_it_was = None  # type: ignore[assignment]
+    test_local_clients_learn_alone = None  # type: ignore[assignment]
+
+    def test_local_is_refused_in_a_sentence(self) -> None:
+        with pytest.raises(FedrecError, match="cannot learn locally"):
+            Federation(self.method, split(self.world), local=True)
+
+    def test_noise_on_sums_is_refused_in_a_sentence(self) -> None:
+        with pytest.raises(FedrecError, match="looks at single ones"):
+            Federation(self.method, split(self.world), channel=[Laplace(strength=0.1)])
+
+    def test_back_propagated_uploads_are_the_gradient_of_the_whole(self) -> None:
+        """With and without a channel that looks at single uploads, the server makes the same step."""
+        plain, spied = (Federation(self.method, split(self.world), channel=c) for c in ([], [Spy()]))
+        for federation in (plain, spied):
+            federation.play(evaluate=False)
+        for name, values in plain.state.server.items():
+            np.testing.assert_allclose(values, spied.state.server[name], rtol=1e-3, atol=2e-4, err_msg=name)
+
+    def test_a_client_that_is_not_finite_is_dropped(self) -> None:
+        federation = Federation(self.method, split(self.world))
+        users = federation.state.server["users"]
+        users[7] = 1e18  # so large that its model overflows
+        record = federation.play(evaluate=False)
+        assert record.dropped == 1
+        others = np.delete(federation.state.server["users"], 7, axis=0)
+        assert np.isfinite(others).all()
