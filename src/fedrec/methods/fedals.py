@@ -12,6 +12,7 @@ sums: run it where the server sees no single upload (secure aggregation).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from fedrec.data.split import Split
 
 STD = 0.1  # spread of the first item table
-TYPICAL = 100.0  # positives per client, where no data were seen
+TYPICAL, TYPICAL_PAIRS = 100.0, 1e6  # positives per client and clients × items, where no data were seen
 POPULARITY_POWER = 0.25  # of an item's share of clients, in the popularity column
 
 
@@ -52,7 +53,7 @@ class FedALS(Federated):
         "auto", description="confidence α of a positive beyond 1; auto: from positives per client"
     )
     lam: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
-        "auto", description="L2 weight λ; auto: from α"
+        "auto", description="L2 weight λ; auto: from α and the size of the data"
     )
     scale: float = Field(0.25, ge=0, le=1, description="λ grows with a row's interactions to this power")
     popularity: float = Field(0.3, ge=0, description="weight of popularity in w₀; 0: no popularity column")
@@ -62,17 +63,20 @@ class FedALS(Federated):
 
     def suited(self, split: Split) -> FedALS:
         """With α and λ from the data where they are ``auto`` (how the rule was found: docs/fedals.md)."""
-        alpha, lam = self._from(len(split.trained.items) / split.n_users)
+        positives = len(split.trained.items) / split.n_users
+        alpha, lam = self._from(positives, split.n_users * split.n_items)
         return self.model_copy(update={"alpha": alpha, "lam": lam})
 
     @property
     def numbers(self) -> tuple[float, float]:
-        return self._from(TYPICAL)
+        """α and λ as numbers, also where no data were seen."""
+        return self._from(TYPICAL, TYPICAL_PAIRS)
 
-    def _from(self, positives: float) -> tuple[float, float]:
-        """α and λ, for clients with so many positives on average."""
+    def _from(self, positives: float, pairs: float) -> tuple[float, float]:
+        """α and λ for clients with so many positives on average, and so many pairs of client and item."""
         alpha = 200 / positives if isinstance(self.alpha, str) else self.alpha
-        return alpha, 2.5 * (1 + alpha) if isinstance(self.lam, str) else self.lam
+        ratio = min(max(math.log10(pairs) - 4.3, 2.0), 3.0) * min(positives / 9, 1.0)
+        return alpha, ratio * (1 + alpha) if isinstance(self.lam, str) else self.lam
 
     @property
     def width(self) -> int:
