@@ -79,6 +79,10 @@ class Federated(Method):
         """Rows of items that an earlier run did not know, in a table as it starts; by default just so."""
         return started
 
+    def alone(self) -> Federated:
+        """What a device trains when nothing is ever aggregated: the same, unless the server has a part in it."""
+        return self
+
     @abstractmethod
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         """The arrays, their owners and how they start."""

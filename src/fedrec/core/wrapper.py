@@ -71,6 +71,9 @@ class Wrapper(GradientMethod):
     def remedy(self) -> str:
         return self.base.remedy
 
+    def alone(self) -> Wrapper:
+        return self.model_copy(update={"base": self.base.alone()})
+
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         return self.base.slots(catalog)
 

@@ -108,6 +108,7 @@ class Federation:
 
     def __post_init__(self) -> None:
         self.method = self.method.suited(self.split)
+        self.method = self.method.alone() if self.local else self.method
         self.engine = choose_engine(self.engine_name, self.method, self.split, self.seed, self.local)
         catalog = Catalog(self.split.n_users, self.split.n_items)
         self.wire = self.method.wire(catalog) if self.engine.uploads else {}

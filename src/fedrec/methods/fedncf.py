@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from fedrec.core.federated import Params, Total
 from fedrec.core.gradient import Batch, GradientMethod, Group
@@ -52,6 +52,8 @@ class FedNCF(GradientMethod):
         1.0, gt=0, le=1, description="share of clients a round, if --clients is not given"
     )
 
+    _alone: bool = PrivateAttr(False)
+
     @model_validator(mode="before")
     @classmethod
     def _layers_of_the_model(cls, values: Any) -> Any:
@@ -78,6 +80,11 @@ class FedNCF(GradientMethod):
     @property
     def tunes_rows(self) -> bool:  # type: ignore[override]
         return self.server == "mean"
+
+    def alone(self) -> FedNCF:
+        copy = self.model_copy()
+        copy._alone = True
+        return copy
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         slots = self._neumf(catalog) if self.model == "neumf" else self._layers(catalog)
@@ -111,10 +118,12 @@ class FedNCF(GradientMethod):
         users = tuple(n for n in slots if n.startswith("user"))
         items = tuple(n for n in slots if n.startswith("items"))
         layers = tuple(n for n in slots if n.startswith(("layer", "output")))
-        if self.server == "adam":  # a step of rate 1: the shared part's move is minus its gradient
+        if self.server == "adam":
+            # A step of rate 1: the move is minus the gradient. Without a server the device takes its step.
+            step = Adam(self.lr_server) if self._alone else SGD(1.0)
             return [
                 Group(users, Adam(self.lr, keeps=True), "private"),
-                Group((*items, *layers), SGD(1.0), "shared"),
+                Group((*items, *layers), step, "shared"),
             ]
         return [
             Group(users, SGD(self.lr), "private"),
