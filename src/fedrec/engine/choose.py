@@ -13,16 +13,20 @@ ENGINES = ("auto", "plain", "fused")
 def choose_engine(name: str, method: Federated, split: Split, seed: int, local: bool) -> Engine:
     from fedrec.engine import rap
     from fedrec.engine.als import ALS
+    from fedrec.engine.expansion import PerGNN
     from fedrec.engine.fused.engine import Fused, why_not
     from fedrec.engine.meta import Meta
     from fedrec.engine.plain import Plain
     from fedrec.methods.fcf import FCF
     from fedrec.methods.fedals import FedALS
+    from fedrec.methods.fedpergnn import FedPerGNN
     from fedrec.methods.fedrap import FedRAP
     from fedrec.methods.metamf import MetaMF
 
     if name not in ENGINES:
         raise FedrecError(f"unknown engine '{name}': {nearest(name, ENGINES)}")
+    if isinstance(method, FedPerGNN) and name != "fused":
+        return PerGNN(method, split, seed, local)
     if isinstance(method, MetaMF) and local:
         raise FedrecError("metamf cannot learn locally: the server makes its clients' models")
     if isinstance(method, MetaMF) and name != "fused":

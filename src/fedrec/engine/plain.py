@@ -88,6 +88,8 @@ class Plain:
             weights=self.method.weight(samples.counts),
         ).only(finite)
         upload = upload.moved() if self.method.sparse else upload
+        if upload.rows:
+            upload = self._leaving(upload, round, users[finite], samples.counts[finite])
         device = ("private", "fresh")
         private = {n: after[n] for n, s in self.slots.items() if s.owner in device and not s.rows}
         tuned = {
@@ -141,7 +143,8 @@ class Plain:
         run = torch.func.vmap(one, in_dims=(0, None, 0, 0))
         passes = [Batch(*map(torch.from_numpy, map(np.ascontiguousarray, batch))) for batch in samples.passes]
         with torch.no_grad():
-            after, upload, loss = run(_tensors(shared), _tensors(whole), _tensors(private), passes)
+            inputs = _tensors({**private, **self._given(state, samples)})
+            after, upload, loss = run(_tensors(shared), _tensors(whole), inputs, passes)
         clients = len(users)
         before = {
             **shared,
@@ -149,6 +152,16 @@ class Plain:
             **{n: np.broadcast_to(v, (clients, *v.shape)) for n, v in whole.items()},
         }
         return before, _arrays(after), _arrays(upload), loss.numpy()
+
+    def _given(self, state: State, samples: Samples) -> dict[str, Array]:
+        """What devices are given besides the shared state, and do not keep; a line per client."""
+        return {}
+
+    def _leaving(
+        self, upload: Upload, round: int, users: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> Upload:
+        """What devices do to their uploads as part of the method itself."""
+        return upload
 
     def _fresh(self, name: str, slot: Slot, round: int, users: NDArray[np.int64]) -> Array:
         return np.repeat(freshly(name, slot, self.seed, round)[None], len(users), axis=0)

@@ -23,6 +23,7 @@ METHODS = {
     "fedrecon": "fedrec.methods.fedrecon:FedRecon",
     "fedrap": "fedrec.methods.fedrap:FedRAP",
     "metamf": "fedrec.methods.metamf:MetaMF",
+    "fedpergnn": "fedrec.methods.fedpergnn:FedPerGNN",
     "fcf": "fedrec.methods.fcf:FCF",
     "fedals": "fedrec.methods.fedals:FedALS",
     "popularity": "fedrec.methods.central.popularity:Popularity",

@@ -1,0 +1,129 @@
+"""FedPerGNN: every client trains on a small graph of its own, widened by anonymous neighbours.
+
+Wu, Wu, Lyu, Qi, Huang & Xie, "A federated graph neural network framework for privacy-preserving
+personalization", Nature Communications 2022, with cross-entropy on sampled negatives in place of ratings.
+
+A client's graph holds its items and the vectors of up to 100 other users who met some of them. It finds
+those through a third party that matches salted hashes of items (``engine/expansion.py``). An attention
+layer lets items hear from their users, then the client from its items. Clients send gradients: clipped,
+with Laplace noise, and hidden among made-up gradients of items that they never met.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedrec.core.federated import Params, Total
+from fedrec.core.gradient import Batch, GradientMethod, Group, Phase
+from fedrec.core.optim import SGD
+from fedrec.core.slots import Array, Catalog, Slot, constant, fresh, normal, private, shared, uniform, zeros
+
+LAYER = ("mix", "ask", "answer")
+
+
+class FedPerGNN(GradientMethod):
+    name: ClassVar[str] = "fedpergnn"
+    citation: ClassVar[str] = "Wu et al., Nature Communications 2022"
+    use_when: ClassVar[str] = (
+        "you want clients to learn from anonymous neighbours, and can trust a third party"
+    )
+    reveals: ClassVar[str] = (
+        "clipped and noisy gradients among made-up ones of 1,000 other items; besides, the client's vector "
+        "goes to the third party and, without a name, to its neighbours"
+    )
+    tunes_rows: ClassVar[bool] = False
+    sends: ClassVar[Literal["moves", "gradients"]] = "gradients"
+
+    dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
+    lr: float = Field(1.0, gt=0, description="learning rate of the user vector; found on validation")
+    lr_items: float = Field(
+        10.0, gt=0, description="server's learning rate of item rows; found on validation"
+    )
+    lr_layer: float = Field(0.1, gt=0, description="server's learning rate of the layer; found on validation")
+    std: float = Field(0.1, gt=0, description="spread of the first vectors; found on validation")
+    neighbours: int = Field(100, ge=0, description="at most so many neighbour users (the paper's)")
+    clip: float = Field(0.1, gt=0, description="bound of every number of a gradient (the paper's)")
+    noise: float = Field(0.2, ge=0, description="strength of the Laplace noise (the paper's)")
+    pseudo: int = Field(1000, ge=0, description="items with made-up gradients (the paper's)")
+    batch_size: int = Field(1 << 20, ge=1, description="samples per local step: all at once")
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        d = self.dim
+        return {
+            "items": shared(catalog.n_items, d, start=normal(self.std), rows=True),
+            "mix": shared(d, d, start=constant(np.eye(d))),  # W: the layer starts as a plain mean
+            "ask": shared(d, start=uniform(1 / math.sqrt(2 * d))),  # a = (ask ‖ answer)
+            "answer": shared(d, start=uniform(1 / math.sqrt(2 * d))),
+            "user": private(d, start=normal(self.std)),
+            "bias": private(start=zeros()),
+            "vector": fresh(d, start=zeros()),  # the user after the layer: what ranks
+        }
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        return [
+            Group(("user", "bias"), SGD(self.lr), "private"),
+            Group(("items", *LAYER), SGD(1.0), "shared"),  # a step of length one: what moved is the gradient
+        ]
+
+    def fit(self, p: Params, passes: Any, plan: list[Phase]) -> tuple[Params, Any]:
+        """``p`` brings the expanded graph: neighbours' vectors, and which of them met which own item."""
+        import torch
+
+        everything = passes[0]
+        marks = everything.labels * everything.mask
+        own = torch.zeros(p["items"].shape[0]).index_add(0, everything.items, marks).clamp(max=1)
+        p, loss = {**p, "own": own}, torch.zeros(())
+        if any(phase.groups for phase in plan):
+            p, loss = super().fit(p, passes, plan)
+        return {**p, "vector": self.propagate(p)}, loss
+
+    def propagate(self, p: Params) -> Any:
+        """Graph attention (Veličković et al., ICLR 2018): items from their users, the user from its items."""
+        import torch
+        from torch.nn.functional import leaky_relu
+
+        def logit(to: Any, of: Any) -> Any:
+            return leaky_relu(to + of, 0.2)
+
+        me, items, others = p["user"] @ p["mix"], p["items"] @ p["mix"], p["nearby"] @ p["mix"]
+        ask, answer = p["ask"], p["answer"]
+        to, of_item, of_other = items @ ask, items @ answer, others @ answer
+        heard = torch.where(p["links"] > 0, logit(to[:, None], of_other[None]), -torch.inf)
+        weights = torch.softmax(torch.cat([logit(to, of_item)[:, None], heard], dim=1), dim=1)
+        items = weights[:, :1] * items + weights[:, 1:] @ others
+        heard = torch.where(p["own"] > 0, logit(me @ ask, items @ answer), -torch.inf)
+        weights = torch.softmax(torch.cat([logit(me @ ask, me @ answer)[None], heard]), dim=0)
+        return p["user"] + weights[0] * me + weights[1:] @ items
+
+    def loss(self, p: Params, batch: Batch) -> Any:
+        return super().loss({**p, "vector": self.propagate(p)}, batch)
+
+    def logits(self, p: Any, i: Any) -> Any:
+        return p.items[i] @ p.vector + p.bias
+
+    # -- what leaves a client ------------------------------------------------------------------
+
+    def protect(self, gradient: Array, rng: np.random.Generator) -> Array:
+        """Clip every number to ±δ, then add Laplace noise: local differential privacy with ε = 2δ/λ each."""
+        bounded = np.clip(gradient, -self.clip, self.clip)
+        return (bounded + rng.laplace(0, self.noise, gradient.shape)).astype(np.float32)
+
+    def make_up(
+        self, rows: Array, met: NDArray[np.int32], n_items: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int32], Array]:
+        """Pseudo items: gradients of the same mean and spread as the real ones, for items not touched."""
+        free = np.setdiff1d(np.arange(n_items, dtype=np.int32), met, assume_unique=True)
+        chosen = np.sort(rng.choice(free, min(self.pseudo, len(free)), replace=False))
+        made = rng.normal(rows.mean(axis=0), rows.std(axis=0), (len(chosen), rows.shape[1]))
+        return chosen, made.astype(np.float32)
+
+    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
+        """The mean of the gradients, and a step against it."""
+        rates = {"items": self.lr_items, **dict.fromkeys(LAYER, self.lr_layer)}
+        steps = {n: np.float32(rates[n] / total.weight) * move for n, move in total.sums.items()}
+        return {n: value + steps[n] if n in steps else value for n, value in held.items()}
