@@ -1,0 +1,67 @@
+"""Accuracy of every method, and docs/accuracy.md from it. What is finished is reused: stop it at any time.
+
+python benchmarks/accuracy.py                      # everything (hours)
+python benchmarks/accuracy.py --data ml-100k --protocol paper --method mf --method ncf
+python benchmarks/accuracy.py --page-only          # write the page from what is finished
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fedrec.evaluate.compare import Case, compare, finished
+from fedrec.report.accuracy import page
+
+YARDSTICKS = ["popularity", "itemknn", "ease", "ials", "mf", "ncf"]
+FUSED = ["fedmf", "pfedrec", "fedrecon", "fedrap", "fedals", "fcf"]
+NEURAL = ["fedncf", "metamf", "fedpergnn", "fedrecgel"]
+BASES = ("fedmf", "fedncf", "fedrecon", "pfedrec")
+WRAPPED = [f"{base}+{wrapper}" for wrapper in ("dualper", "gel", "plgc") for base in BASES]
+ELSEWHERE = ("ml-1m", "amazon-video", "filmtrust", "lastfm-2k")
+NO_RADIUS = {"gel.radius_private": 0, "gel.radius_shared": 0}  # FedRecGEL without sharpness
+
+
+def cases() -> list[Case]:
+    small = [*YARDSTICKS, *FUSED, *NEURAL, *WRAPPED]
+    found = [Case(m, "ml-100k", p) for p in ("paper", "strict") for m in small]
+    found += [Case(m, d) for d in ELSEWHERE for m in (*YARDSTICKS, *FUSED, "fedncf", "fedrecgel")]
+    for data in ("filmtrust", "amazon-video"):
+        found.append(Case("fedrecgel", data, settings=NO_RADIUS, label="fedrecgel, radius 0"))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("runs/accuracy"), help="folder of finished runs")
+    parser.add_argument("--page", type=Path, default=Path("docs/accuracy.md"))
+    parser.add_argument("--data", action="append", help="these data sets only; repeatable")
+    parser.add_argument("--protocol", action="append", help="these protocols only; repeatable")
+    parser.add_argument("--method", action="append", help="these methods only; repeatable")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--slow", type=float, default=300, help="seconds of a run beyond which one seed is enough"
+    )
+    parser.add_argument("--local", action="store_true", help="beside each federated method, never aggregated")
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--page-only", action="store_true", help="train nothing, write the page")
+    asked = parser.parse_args()
+    wanted = [
+        case
+        for case in cases()
+        if (not asked.data or case.data in asked.data)
+        and (not asked.protocol or case.protocol in asked.protocol)
+        and (not asked.method or case.method in asked.method)
+    ]
+    if not asked.page_only:
+        compare(
+            wanted, asked.results, asked.seeds, threads=asked.threads, slow=asked.slow, local=asked.local,
+            say=lambda text: print(text, flush=True),
+        )  # fmt: skip
+    done = finished(cases(), asked.results, asked.seeds, slow=asked.slow, local=asked.local)
+    asked.page.write_text(page(done), encoding="utf-8")
+    print(f"{sum(len(line.results) for line in done)} runs on {asked.page}")
+
+
+if __name__ == "__main__":
+    main()
