@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
+from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated
 from fedrec.data.split import split
 from fedrec.engine.expansion import neighbours
 from fedrec.engine.round import Federation
+from fedrec.methods import make
 from fedrec.methods.fedpergnn import FedPerGNN
 from fedrec.testing import MethodContract, Spy
 
@@ -57,3 +60,8 @@ class TestFedPerGNN(MethodContract):
         with_less = FedPerGNN(dim=8, neighbours=5, pseudo=0)
         bare = Federation(with_less, split(self.world)).play(evaluate=False)
         assert federation.play(evaluate=False).bytes_up > bare.bytes_up
+
+    def test_wrappers_are_refused_in_a_sentence(self) -> None:
+        for name in ("dualper", "gel"):
+            with pytest.raises(FedrecError, match=f"{name} does not go over fedpergnn: its clients"):
+                make(f"fedpergnn+{name}")

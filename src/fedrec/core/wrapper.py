@@ -27,6 +27,8 @@ class Wrapper(GradientMethod):
             raise FedrecError(
                 f"{self.name} goes over methods trained by gradient steps: {base.label} has no {missing}"
             )
+        if base.closed:
+            raise FedrecError(f"{self.name} does not go over {base.label}: {base.closed}")
         for name in GradientMethod.model_fields:  # how a client passes over its data is the base's affair
             if name in settings:
                 raise FedrecError(

@@ -23,7 +23,7 @@ from fedrec.core.gradient import Batch, GradientMethod, Group, Phase
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Array, Catalog, Slot, constant, fresh, normal, private, shared, uniform, zeros
 
-LAYER = ("mix", "ask", "answer")
+LAYER = ("layer", "ask", "answer")
 
 
 class FedPerGNN(GradientMethod):
@@ -37,6 +37,7 @@ class FedPerGNN(GradientMethod):
         "goes to the third party and, without a name, to its neighbours"
     )
     tunes_rows: ClassVar[bool] = False
+    closed: ClassVar[str] = "its clients are given a graph by a third party, which a wrapper would not pass on"
     sends: ClassVar[Literal["moves", "gradients"]] = "gradients"
 
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
@@ -56,7 +57,7 @@ class FedPerGNN(GradientMethod):
         d = self.dim
         return {
             "items": shared(catalog.n_items, d, start=normal(self.std), rows=True),
-            "mix": shared(d, d, start=constant(np.eye(d))),  # W: the layer starts as a plain mean
+            "layer": shared(d, d, start=constant(np.eye(d))),  # W: the layer starts as a plain mean
             "ask": shared(d, start=uniform(1 / math.sqrt(2 * d))),  # a = (ask ‖ answer)
             "answer": shared(d, start=uniform(1 / math.sqrt(2 * d))),
             "user": private(d, start=normal(self.std)),
@@ -90,7 +91,7 @@ class FedPerGNN(GradientMethod):
         def logit(to: Any, of: Any) -> Any:
             return leaky_relu(to + of, 0.2)
 
-        me, items, others = p["user"] @ p["mix"], p["items"] @ p["mix"], p["nearby"] @ p["mix"]
+        me, items, others = p["user"] @ p["layer"], p["items"] @ p["layer"], p["nearby"] @ p["layer"]
         ask, answer = p["ask"], p["answer"]
         to, of_item, of_other = items @ ask, items @ answer, others @ answer
         heard = torch.where(p["links"] > 0, logit(to[:, None], of_other[None]), -torch.inf)
