@@ -17,7 +17,7 @@ from fedrec.engine.choose import choose_engine
 from fedrec.engine.round import Federation
 from fedrec.engine.samples import sample_counts
 
-ROUNDS = {"plain": 3, "fused": 20}
+ROUNDS = {"plain": 5, "fused": 30}
 
 
 def measure(

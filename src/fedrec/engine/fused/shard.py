@@ -13,11 +13,13 @@ import numpy as np
 
 from fedrec.data.negatives import fill_order, fill_samples, sample_count
 from fedrec.engine.fused.clock import ticks
+from fedrec.engine.fused.prefetch import AHEAD, prefetch
 from fedrec.engine.fused.steps import FAST, F, step
 from fedrec.engine.samples import choose_part
 
 # Columns of a compiled plan: one line per phase.
 PART, EPOCHS, LR_VECTOR, LR_ROWS = range(4)
+FULL = 2**30
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -72,7 +74,7 @@ def train_shard(
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
     mark = np.full(n_items, -1, np.int32)
-    place = np.full(n_items, -1, np.int64)  # where a row of this client lies, counted from all rows before it
+    place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
     base = 0
     items, slots, rows = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     chosen, order = np.empty(most, np.int32), np.empty(most, np.int32)
@@ -91,6 +93,7 @@ def train_shard(
         held = 0
         for i in range(n):  # number the distinct items as they come, without a branch
             item = items[i]
+            prefetch(items_table, item)
             at = place[item] - base
             new = at < 0
             at = held if new else at
@@ -115,13 +118,15 @@ def train_shard(
         for row in range(held):
             for j in range(dim):
                 check += table[row, j]
-        finite[c] = np.isfinite(check)
+        # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
+        finite[c] = abs(check) < F(np.inf)
         if finite[c]:
             vectors[c] = w
             biases[c] = b[0]
             weight = weights[c]
             for row in range(held):
                 item = touched[row]
+                prefetch(sums, touched[min(row + AHEAD, held - 1)])
                 counts[item] += F(1)
                 for j in range(dim):
                     sums[item, j] += weight * (table[row, j] - items_table[item, j])
@@ -154,6 +159,9 @@ def train_shard(
                 for j in range(dim):
                     kept_rows[start + row, j] = table[by_item[row], j]
         base += held
+        if base > FULL:  # numbers run out: start again
+            place[:] = -1
+            base = 0
         spent[0] += trained - begin
         spent[1] += ticks() - trained
     return sent
