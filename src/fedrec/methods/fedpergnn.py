@@ -37,7 +37,9 @@ class FedPerGNN(GradientMethod):
         "goes to the third party and, without a name, to its neighbours"
     )
     tunes_rows: ClassVar[bool] = False
-    closed: ClassVar[str] = "its clients are given a graph by a third party, which a wrapper would not pass on"
+    closed: ClassVar[str] = (
+        "its clients are given a graph by a third party, which a wrapper would not pass on"
+    )
     sends: ClassVar[Literal["moves", "gradients"]] = "gradients"
 
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
