@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def save_checkpoint(folder: Path, state: State, selected: Selected | None) -> No
     path = folder / f"round-{state.round}.npz"
     temporary = path.with_suffix(".tmp")
     with temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **arrays)
         file.flush()
         os.fsync(file.fileno())
     current = {"file": path.name, "sha256": _sum(temporary)}
@@ -59,48 +60,60 @@ def load_checkpoint(folder: Path) -> tuple[State, Selected | None]:
         path = folder / current["file"]
         if _sum(path) != current["sha256"]:
             raise ValueError
-        with np.load(path, allow_pickle=False) as stored:
-            arrays: Arrays = dict(stored)
+        with np.load(path, allow_pickle=False) as stored:  # arrays are read when asked for
+            return _unpack_all(stored)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         raise FedrecError(
             f"the checkpoint in {folder} is damaged: start the run anew with another --out"
         ) from None
-    state = _unpack("last", arrays)
+
+
+def _unpack_all(stored: Mapping[str, Any]) -> tuple[State, Selected | None]:
+    state = _unpack("last", stored)
     assert state is not None
-    if "selected" not in arrays:
+    if "selected" not in stored:
         return state, None
-    best = json.loads(str(arrays["selected"]))
-    after = _unpack("after", arrays) or state
-    return state, Selected(Moment(_unpack("before", arrays), after), best["value"], best["validation"])
+    best = json.loads(str(stored["selected"]))
+    after = _unpack("after", stored) or state
+    return state, Selected(Moment(_unpack("before", stored), after), best["value"], best["validation"])
 
 
-def _pack(name: str, state: State) -> Arrays:
-    arrays: Arrays = {f"{name}/round": np.array(state.round)}
+def _pack(name: str, state: State) -> dict[str, Any]:
+    arrays: dict[str, Any] = {f"{name}/round": np.array(state.round)}
     arrays |= {f"{name}/shared/{n}": v for n, v in state.shared.items()}
     arrays |= {f"{name}/server/{n}": v for n, v in state.server.items()}
     arrays |= {f"{name}/private/{n}": v for n, v in state.private.items()}
     for n, store in state.rows.items():
-        arrays |= {f"{name}/rows/{n}/{part}": v for part, v in store.arrays().items()}
+        arrays |= {f"{name}/rows/{n}/{part}": v for part, v in store.pieces().items()}
     return arrays
 
 
-def _unpack(name: str, arrays: Arrays) -> State | None:
-    if f"{name}/round" not in arrays:
+def _unpack(name: str, stored: Mapping[str, Any]) -> State | None:
+    if f"{name}/round" not in stored:
         return None
-    stores: dict[str, Arrays] = {}
+    stores: set[str] = set()
     parts: dict[str, Arrays] = {"shared": {}, "server": {}, "private": {}}
-    for key, value in arrays.items():
+    for key in stored:
         head, _, rest = key.partition("/")
         if head != name:
             continue
         kind, _, slot = rest.partition("/")
         if kind in parts:
-            parts[kind][slot] = value
+            parts[kind][slot] = stored[key]
         elif kind == "rows":
-            slot, _, part = slot.rpartition("/")
-            stores.setdefault(slot, {})[part] = value
-    rows = {n: RowStore.from_arrays(stored) for n, stored in stores.items()}
-    return State(int(arrays[f"{name}/round"]), **parts, rows=rows)
+            stores.add(slot.rpartition("/")[0])
+    rows = {n: RowStore.from_pieces(_Under(stored, f"{name}/rows/{n}/")) for n in sorted(stores)}
+    return State(int(stored[f"{name}/round"]), **parts, rows=rows)
+
+
+class _Under(dict[str, Any]):
+    """The arrays whose names begin alike, read when asked for and not kept."""
+
+    def __init__(self, stored: Mapping[str, Any], prefix: str) -> None:
+        self._stored, self._prefix = stored, prefix
+
+    def __missing__(self, name: str) -> Any:
+        return self._stored[self._prefix + name]
 
 
 def _sum(path: Path) -> str:

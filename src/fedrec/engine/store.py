@@ -9,6 +9,7 @@ temporary files, so that the system may page them out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from fedrec.core.slots import Array
 from fedrec.data.split import Ragged
 from fedrec.engine.pool import Pool
+
+PIECE = 1 << 20  # rows of a part in a file, about
 
 
 class Rows(NamedTuple):
@@ -90,7 +93,7 @@ class RowStore:
         return out.reshape(*items.shape, *table.shape[1:])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """As plain arrays, for a checkpoint."""
+        """As plain arrays."""
         users = np.flatnonzero(np.diff(self.index.indptr))
         rows = self.get(users)
         return {"users": users, "indptr": rows.held.indptr, "items": rows.held.items, "values": rows.values}
@@ -99,6 +102,35 @@ class RowStore:
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> RowStore:
         rows = Rows(Ragged(arrays["indptr"], arrays["items"]), arrays["values"])
         return cls(rows.values.shape[1:]).put(arrays["users"], rows, keep_others=False)
+
+    def pieces(self) -> dict[str, NDArray[Any] | Values]:
+        """The same in parts, for a file: values are fetched from the pool one part at a time."""
+        users = np.flatnonzero(np.diff(self.index.indptr))
+        _, counts = self._runs(users)
+        cuts = np.searchsorted(np.cumsum(counts), np.arange(PIECE, counts.sum() + PIECE, PIECE))
+        parts = [part for part in np.split(users, cuts + 1) if len(part)]
+        head: dict[str, Any] = {
+            "users": users,
+            "counts": counts,
+            "items": self.index.items,
+            "width": np.array(self.width, int),
+        }
+        values = {f"values-{k}": Values(Kept(self, part)) for k, part in enumerate(parts)}
+        return {**head, "parts": np.array([len(part) for part in parts], np.int64), **values}
+
+    @classmethod
+    def from_pieces(cls, pieces: Mapping[str, NDArray[Any]]) -> RowStore:
+        change = cls(tuple(pieces["width"].tolist())).change()
+        users, items = pieces["users"], pieces["items"]
+        indptr = np.concatenate([[0], np.cumsum(pieces["counts"])]).astype(np.int64)
+        first = 0
+        for k, length in enumerate(pieces["parts"]):
+            part = slice(first, first + length)
+            run = indptr[first : first + length + 1]
+            held = Ragged(run - run[0], items[run[0] : run[-1]])
+            change.put(users[part], Rows(held, pieces[f"values-{k}"]))
+            first += length
+        return change.done(keep_others=False)
 
 
 class Change:
@@ -152,6 +184,16 @@ class Kept(NamedTuple):
 
 
 Own = Rows | Kept
+
+
+class Values:
+    """The values of rows that are still in the store, as an array when asked."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self._kept.store.get(self._kept.users).values
 
 
 def overlay(table: Array, rows: Own | None, items: NDArray[np.int32]) -> Array:

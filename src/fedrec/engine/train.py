@@ -12,6 +12,7 @@ from fedrec.engine.passes import Passes
 from fedrec.engine.round import Diverged, Federation, Round
 
 Training = Federation | Passes
+RARELY = 10  # writing checkpoints takes at most about a tenth of the time
 Callback = Callable[[Round, Training], None]
 
 
@@ -26,7 +27,7 @@ def train(
 ) -> str:
     """Play the rounds that are left; returns why it stopped ("" when all were played)."""
     rounds = federation.rounds
-    saved = time.monotonic()
+    saved, took = time.monotonic(), 0.0
     stopped = ""
     federation.warm_up()
     if history.lines and isinstance(federation, Federation):
@@ -45,9 +46,11 @@ def train(
         history.append(record.line())
         for callback in callbacks:
             callback(record, federation)
-        if folder and time.monotonic() - saved >= checkpoint_every:
+        if folder and time.monotonic() - saved >= max(checkpoint_every, RARELY * took):
+            start = time.monotonic()
             save_checkpoint(folder.checkpoint, federation.state, federation.selected)
             saved = time.monotonic()
+            took = saved - start if checkpoint_every > 0 else 0.0
     if folder:
         save_checkpoint(folder.checkpoint, federation.state, federation.selected)
     return stopped
