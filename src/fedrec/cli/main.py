@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, data, doctor, methods, run
+from fedrec.cli import bench, data, doctor, methods, recommend, run
 
 app = typer.Typer(
     name="fedrec",
@@ -17,6 +17,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run.run)
+app.command("recommend")(recommend.recommend)
+app.command("similar")(recommend.similar)
+app.command("export")(recommend.export)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
