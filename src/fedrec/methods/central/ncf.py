@@ -32,7 +32,7 @@ class NCF(CentralInRounds):
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (32, 16, 8), min_length=1, description="hidden layers"
     )
-    lr: float = Field(0.001, gt=0, description="learning rate of Adam; found on validation")
+    lr: float = Field(0.003, gt=0, description="learning rate of Adam; found on validation")
     l2: float = Field(0.0, ge=0, description="weight decay")
     std: float = Field(0.1, gt=0, description="spread of the first vectors")
     batch_size: int = Field(1024, ge=1, description="samples per step")
