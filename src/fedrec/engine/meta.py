@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from fedrec.core.federated import Federated, Total, View, outgoing
 from fedrec.core.gradient import Batch
 from fedrec.core.slots import Array, Catalog, Slot
-from fedrec.data.split import Ragged, Split
+from fedrec.data.split import Split
 from fedrec.engine.cohort import blocks
 from fedrec.engine.interface import Fitted, Held
-from fedrec.engine.samples import draw_samples, sample_counts
+from fedrec.engine.samples import Samples, draw_samples, sample_counts
 from fedrec.engine.state import State
 from fedrec.engine.upload import Upload
 from fedrec.methods.metamf import MetaMF
@@ -86,21 +86,21 @@ class Meta:
         kept = finite.numpy()
         answer: Upload | Total
         if single or not kept.all():
-            answer = self._upload(samples.held(), samples.rows, sent).only(kept)
+            answer = self._upload(samples, sent).only(kept)
             answer = answer if single else self.backward(state, users[kept], answer)
         else:
-            answer = self._pull(network, given, sent, len(users))
+            answer = self._pull(network, given, sent, self.method.weight(samples.counts))
         trained = time.perf_counter()
         scores = None if lines is None else self.score(state, Held(users, {}, {}), lines)
         seconds = (trained - start, time.perf_counter() - trained)
         count = int(samples.rows[kept].sum())
         return Fitted(users, {}, loss.numpy(), kept, answer, count, {} if rows else None, scores, seconds)
 
-    def _upload(self, held: Ragged, rows: NDArray[np.int64], sent: dict[str, Any]) -> Upload:
+    def _upload(self, samples: Samples, sent: dict[str, Any]) -> Upload:
         arrays = {name: value.numpy() for name, value in sent.items()}
         items = arrays.pop("items")
-        real = np.arange(items.shape[1]) < rows[:, None]
-        return Upload(held, {"items": items[real]}, arrays, np.ones(len(rows), np.float32))
+        real = np.arange(items.shape[1]) < samples.rows[:, None]
+        return Upload(samples.held(), {"items": items[real]}, arrays, self.method.weight(samples.counts))
 
     def backward(self, state: State, users: NDArray[np.int64], upload: Upload) -> Total:
         """The same for uploads that came through a channel."""
@@ -118,18 +118,17 @@ class Meta:
             given = {"items": _rows(made, torch.from_numpy(touched)), **{n: made[n] for n in upload.dense}}
         sent = {"items": items, **upload.dense}
         tensors = {n: torch.from_numpy(np.ascontiguousarray(v, np.float32)) for n, v in sent.items()}
-        return self._pull(network, given, tensors, upload.clients)
+        return self._pull(network, given, tensors, upload.weights)
 
-    def _pull(self, network: Any, given: Any, sent: Any, clients: int) -> Total:
+    def _pull(self, network: Any, given: Any, sent: Any, weights: Array) -> Total:
         """Back-propagate what clients returned through what made their models."""
         import torch
 
-        names = list(network)
-        slopes = torch.autograd.grad(
-            [given[n] for n in sent], [network[n] for n in names], grad_outputs=list(sent.values())
-        )
+        names, w = list(network), torch.from_numpy(weights)
+        pulls = [v * w.reshape(-1, *[1] * (v.dim() - 1)) for v in sent.values()]
+        slopes = torch.autograd.grad([given[n] for n in sent], list(network.values()), grad_outputs=pulls)
         sums = {n: slope.numpy() for n, slope in zip(names, slopes, strict=True)}
-        return Total(sums, float(clients), clients)
+        return Total(sums, float(weights.sum(dtype=np.float64)), len(weights))
 
     # -- ranking -------------------------------------------------------------------------------
 

@@ -149,12 +149,15 @@ class MetaMF(Federated):
     def upload(self, shared: Params, p: Params) -> Params:
         return p  # fit's gradient is all there is
 
+    def weight(self, samples: Any) -> Any:
+        return samples.astype(np.float32)  # the sum of losses over all samples, whoever has them
+
     @property
     def row_slots(self) -> frozenset[str]:
         return frozenset({"items"})
 
     def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
-        """One step of Adam with the mean over clients of the back-propagated gradients."""
+        """One step of Adam with the mean over samples of the back-propagated gradients."""
         t = int(held["adam.t"]) + 1
         rate, scale = np.float32(self.lr / (1 - BETA1**t)), np.float32(1 / (1 - BETA2**t))
         new = {**held, "adam.t": np.asarray(t, np.float32)}
