@@ -11,6 +11,9 @@ from fedrec.channel.stage import parse
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Total
 from fedrec.data.interactions import Interactions
+from fedrec.data.split import Split
+from fedrec.engine.round import Federation
+from fedrec.methods.fedmf import FedMF
 
 
 def total(clients: int, senders: float, weight: float) -> Total:
@@ -86,3 +89,14 @@ def test_stages_that_make_no_sense_are_refused(text: str, sentence: str) -> None
     with pytest.raises(FedrecError) as error:
         parse(text)
     assert sentence in str(error.value)
+
+
+def test_two_stages_of_noise_draw_apart(small_split: Split) -> None:
+    def table(*strengths: float) -> np.ndarray:
+        channel = [Laplace(strength=strength) for strength in strengths]
+        federation = Federation(FedMF(dim=4, eta=0.5), small_split, channel=channel)
+        federation.play(evaluate=False)
+        return federation.state.shared["items"]
+
+    quiet, once, twice = table(0.0), table(1.0), table(1.0, 1.0)
+    assert not np.allclose(twice - quiet, 2 * (once - quiet), atol=1e-4)

@@ -22,7 +22,7 @@ class FedRecon(GradientMethod):
     citation: ClassVar[str] = "Singhal et al., NeurIPS 2021"
     use_when: ClassVar[str] = "devices keep no state, or most clients take part only once"
     reveals: ClassVar[str] = (
-        "touched rows are the query half's positives and sampled negatives, told apart by their sign"
+        "touched rows are the client's positives and sampled negatives; the query half's are told apart by their sign"
     )
 
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
