@@ -26,7 +26,7 @@ class TestFedRAPPlain(TestFedRAP):
 
 
 class TestFedRAPCommonOnly(TestFedRAP):
-    method: ClassVar[Federated] = FedRAP(dim=8, lr_args=10, parts="common")
+    method: ClassVar[Federated] = FedRAP(dim=8, lr_args=10, mu=0.01, parts="common")
 
 
 class TestFedRAPWithThreshold(TestFedRAP):

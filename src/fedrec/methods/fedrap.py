@@ -45,7 +45,7 @@ class FedRAP(GradientMethod):
         "both", description="ablations: common trains and ranks with C only, personal with D"
     )
     lam: float = Field(0.01, ge=0, description="v₁: weight of the difference of D and C")
-    mu: float = Field(0.01, ge=0, description="v₂: weight of the regularizer of C")
+    mu: float = Field(1.0, ge=0, description="v₂: weight of the regularizer of C")
     schedule: Schedule = Field("tanh", description="how λ and μ change over rounds: tanh(round/10)·v …")
     regularizer: Regularizer = Field("l1", description="of C: l1, l2, nuclear or none")
     prox: float = Field(
