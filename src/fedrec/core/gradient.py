@@ -114,7 +114,9 @@ class GradientMethod(Federated):
                     moved, value = self.step(lambda q, b=batch: self.loss(q, b), p, phase.groups)  # type: ignore[misc]
                     if self.tolerance > 0 or place > phase.least:
                         active = running & (count > 0)  # padding, or stopped early: stays where it is
-                        moved = {n: v if v is p[n] else torch.where(active, v, p[n]) for n, v in moved.items()}
+                        moved = {
+                            n: v if v is p[n] else torch.where(active, v, p[n]) for n, v in moved.items()
+                        }
                     p = moved
                     total, seen = total + value * count, seen + count
                 total = total / seen.clamp(min=1)

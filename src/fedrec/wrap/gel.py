@@ -33,7 +33,9 @@ class GEL(Wrapper):
     seams: ClassVar[tuple[str, ...]] = ("step",)
 
     radius_shared: float = Field(0.01, ge=0, le=10, description="ρ_co, of the shared part; 0 leaves it plain")
-    radius_private: float = Field(0.01, ge=0, le=10, description="ρ_ur, of the private part; 0 leaves it plain")
+    radius_private: float = Field(
+        0.01, ge=0, le=10, description="ρ_ur, of the private part; 0 leaves it plain"
+    )
 
     def log_linear(self) -> LogLinear | None:
         base = self.base.log_linear()

@@ -37,9 +37,7 @@ def download(source: Source, *, renewed: bool = False) -> Place:
         cache().mkdir(parents=True, exist_ok=True)
         room = Path(tempfile.mkdtemp(prefix=".download-", dir=cache()))
     except OSError as error:
-        raise DataError(
-            f"cannot write to the cache {cache()} ({error.strerror}): make it writable"
-        ) from None
+        raise DataError(f"cannot write to the cache {cache()} ({error.strerror}): make it writable") from None
     try:
         sums = {url: _fetch(source, url, room, renewed) for url in source.urls}
         _check_counts(source, room)
