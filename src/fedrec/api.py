@@ -305,7 +305,7 @@ def _result(
     threads: int,
 ) -> dict[str, Any]:
     played = federation.state.round if federation else None
-    down = downloaded(federation.engine.slots) if isinstance(federation, Federation) else None
+    down = downloaded(federation.fetched) if isinstance(federation, Federation) else None
     return {
         "method": config.method if named_by_alias(config.method) else method.label,
         "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},

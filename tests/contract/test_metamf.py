@@ -47,3 +47,8 @@ class TestMetaMF(MethodContract):
         assert record.dropped == 1
         others = np.delete(federation.state.server["users"], 7, axis=0)
         assert np.isfinite(others).all()
+
+    def test_a_client_downloads_the_model_that_was_made_for_it(self) -> None:
+        record = Federation(self.method, split(self.world)).play(evaluate=False)
+        table, predictor = self.world.n_items * 4 + 4 * 8, 8 * 4 + 4 + 4 + 1
+        assert record.bytes_down == record.clients * 4 * (table + predictor)

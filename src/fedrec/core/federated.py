@@ -95,6 +95,10 @@ class Federated(Method):
         """What crosses the network, to count its bytes: the uploads, unless they stand for something larger."""
         return self.uploads(catalog)
 
+    def made(self, catalog: Catalog) -> dict[str, Slot]:
+        """What the server makes for one client and sends to it beside the shared slots, to count its bytes."""
+        return {}
+
     @abstractmethod
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         """Which passes over its data a client makes in a round."""

@@ -112,6 +112,7 @@ class Federation:
         self.engine = choose_engine(self.engine_name, self.method, self.split, self.seed, self.local)
         catalog = Catalog(self.split.n_users, self.split.n_items)
         self.wire = self.method.wire(catalog) if self.engine.uploads else {}
+        self.fetched = {**self.engine.slots, **self.method.made(catalog)}  # of these what is shared
         self.sums = self.engine.uploads
         if isinstance(self.engine, Backward):
             self.sums = self.engine.sums
@@ -199,7 +200,7 @@ class Federation:
         took = time.perf_counter() - start
         share = busy_rank / (busy_fit + busy_rank)
         record.fit_seconds, record.evaluate_seconds = took * (1 - share), took * share
-        record.bytes_down = downloaded(self.engine.slots, before.shared) * len(users)
+        record.bytes_down = downloaded(self.fetched, before.shared) * len(users)
         record.diagnostics = self.method.diagnose(at.shared, {n: v[users] for n, v in private.items()})
         if evaluate:
             start = time.perf_counter()

@@ -96,6 +96,12 @@ class MetaMF(Federated):
             "b2": shared(start=zeros()),
         }
 
+    def made(self, catalog: Catalog) -> dict[str, Slot]:
+        """A client's model, its item table in two factors."""
+        left, right = (catalog.n_items, self.rank), (self.rank, self.dim)
+        predictor = {n: s for n, s in self.uploads(catalog).items() if n != "items"}
+        return {"left": shared(*left, start=zeros()), "right": shared(*right, start=zeros()), **predictor}
+
     def generate(self, p: Params, users: Any) -> Params:
         """The models of some users: collaborative memory (Eq. 2), then the meta recommender (Eq. 4-7).
 
