@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := torch,dev
 
-.PHONY: demo test lint published bench clean
+.PHONY: demo test lint fuzz published bench clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed
@@ -16,6 +16,9 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+fuzz: .venv/installed
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile fuzz tests/parity tests/evaluate/test_ranking.py
 
 published: .venv/installed
 	$(BIN)/python -m pytest -m published

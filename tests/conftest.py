@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable, two_tastes
 
 pytest.register_assert_rewrite("fedrec.testing")
+
+# The same examples each time, so that a change and not luck breaks the tests; `make fuzz` looks further.
+settings.register_profile("steady", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("fuzz", deadline=None, max_examples=400, print_blob=True)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec.data.interactions import from_codes
@@ -50,7 +50,6 @@ def worlds(draw):
 
 
 @given(worlds())
-@settings(max_examples=200, deadline=None)
 @pytest.mark.parametrize("which", ["valid", "test"])
 def test_equals_the_naive_ranking(which, world):
     rows, n_items, scores = world
@@ -67,7 +66,6 @@ def test_equals_the_naive_ranking(which, world):
 
 
 @given(worlds(), st.integers(1, 14), st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_top_k_equals_sorting(world, k, include_seen):
     rows, n_items, scores = world
     parts = split(make(rows, n_items), "paper")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec.core.errors import FedrecError
@@ -91,7 +91,6 @@ def test_fused_equals_plain_with_options(options: dict[str, object]) -> None:
     assert_alike(*both(split(scalable(60, 50, 900), "strict", 0), {}, **options))
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     option=st.sampled_from(sorted(OPTIONS)),
     users=st.integers(2, 14),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec.core.errors import FedrecError
@@ -60,13 +60,19 @@ def test_fused_equals_plain(spec: str) -> None:
     assert_alike(*both(make(spec, settings_for(spec, dim=8)), parts))
 
 
+@pytest.mark.parametrize("spec", SPECS)
+def test_fused_stops_local_epochs_where_plain_does(spec: str) -> None:
+    parts = split(scalable(60, 50, 900), "strict", 0)
+    values = settings_for(spec, dim=3, epochs=6, batch_size=5, tolerance=0.05)
+    assert_alike(*both(make(spec, values), parts, rounds=1))
+
+
 @pytest.mark.parametrize("options", [{"clients": 0.4}, {"channel": []}, {"view": "random"}, {"seed": 7}])
 def test_fused_equals_plain_with_options(options: dict[str, object]) -> None:
     parts = split(scalable(60, 50, 900), "paper", 0)
     assert_alike(*both(make("pfedrec", {"dim": 8, "eta": 0.5}), parts, **options))
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     spec=st.sampled_from(SPECS),
     users=st.integers(2, 14),

@@ -44,11 +44,10 @@ class GEL(Wrapper):
         return replace(base, radius_private=self.radius_private, radius_shared=self.radius_shared)
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
-        moved, _ = self.base.step(self._sharp(loss, groups), p, groups)
-        return moved, loss(p)  # what is reported is the loss itself, not that of the perturbed points
+        return self.base.step(self._sharp(loss, groups), p, groups)
 
     def _sharp(self, loss: Loss, groups: Sequence[Group]) -> Loss:
-        """A loss whose gradient in each owner's arrays is that of the loss at their perturbed values.
+        """The loss, with each owner's gradient taken at that owner's perturbed arrays.
 
         It is taken at whatever point the base asks for, so a base that moves its groups in turn has
         each perturbed in its turn.
@@ -69,7 +68,7 @@ class GEL(Wrapper):
                     norm = sum((v.detach() ** 2).sum() for v in g.values()) ** 0.5
                     moved = {n: q[n] + radius * g[n].detach() / (norm + TINY) for n in names}
                 total = total + loss({**fixed, **moved})
-            return total
+            return loss(fixed) + (total - total.detach())  # the value is the loss itself
 
         return sharp
 
