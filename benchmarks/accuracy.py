@@ -19,15 +19,26 @@ NEURAL = ["fedncf", "metamf", "fedpergnn", "fedrecgel"]
 BASES = ("fedmf", "fedncf", "fedrecon", "pfedrec")
 WRAPPED = [f"{base}+{wrapper}" for wrapper in ("dualper", "gel", "plgc") for base in BASES]
 ELSEWHERE = ("ml-1m", "amazon-video", "filmtrust", "lastfm-2k")
-NO_RADIUS = {"gel.radius_private": 0, "gel.radius_shared": 0}  # FedRecGEL without sharpness
+ALONE = ("fedmf", "fedncf", "fedrap", "pfedrec")  # also never aggregated, as a control
+RADII = {"filmtrust": (0.02, 0.0), "amazon-video": (0.2, 0.01)}  # FedRecGEL's; elsewhere its defaults
+
+
+def radii(private: float, shared: float) -> dict[str, float]:
+    return {"gel.radius_private": private, "gel.radius_shared": shared}
 
 
 def cases() -> list[Case]:
     small = [*YARDSTICKS, *FUSED, *NEURAL, *WRAPPED]
-    found = [Case(m, "ml-100k", p) for p in ("paper", "strict") for m in small]
-    found += [Case(m, d) for d in ELSEWHERE for m in (*YARDSTICKS, *FUSED, "fedncf", "fedrecgel")]
-    for data in ("filmtrust", "amazon-video"):
-        found.append(Case("fedrecgel", data, settings=NO_RADIUS, label="fedrecgel, radius 0"))
+    found = []
+    for protocol in ("paper", "strict"):
+        found += [Case(m, "ml-100k", protocol) for m in small]
+        local = {"local": True}
+        found += [Case(m, "ml-100k", protocol, options=local, label=f"{m}, local only") for m in ALONE]
+    for data in ELSEWHERE:
+        found += [Case(m, data) for m in (*YARDSTICKS, *FUSED, "fedncf")]
+        settings = radii(*RADII[data]) if data in RADII else {}
+        found.append(Case("fedrecgel", data, settings=settings))
+        found.append(Case("fedrecgel", data, settings=radii(0, 0), label="fedrecgel, radius 0"))
     return found
 
 

@@ -87,6 +87,15 @@ def test_a_run_that_fails_leaves_its_sentence_and_the_others_go_on(cases: list[C
     lines = compare([impossible, cases[1]], tmp_path, seeds=1)
     assert "ask for fewer" in lines[0].failed
     assert lines[1].results
+    again = finished([impossible, cases[1]], tmp_path, 1)
+    assert [line.failed for line in again] == [lines[0].failed, ""]
+    assert f"`fedmf` could not be run: {lines[0].failed.rstrip('.')}" in page(again)
+
+
+def test_data_that_are_not_there_leave_a_sentence(cases: list[Case], tmp_path: Path) -> None:
+    lines = compare([Case("fedmf", str(tmp_path / "nothing.csv")), cases[1]], tmp_path, seeds=1)
+    assert "nothing.csv" in lines[0].failed
+    assert lines[1].results
 
 
 def test_slow_methods_get_one_seed(cases: list[Case], tmp_path: Path) -> None:

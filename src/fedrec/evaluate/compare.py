@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import fedrec
 from fedrec import api
-from fedrec.core.errors import FedrecError
+from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.core.federated import Federated
 from fedrec.data.interactions import Interactions
 from fedrec.engine.config import fingerprint
@@ -157,7 +157,7 @@ def finished(
     slow: float | None = None,
     local: bool = False,
 ) -> list[Line]:
-    """Lines of what is finished already; nothing is run, cases without a result are left out."""
+    """Lines of what is finished already, or failed; nothing is run, cases not yet tried are left out."""
     numbers = range(seeds) if isinstance(seeds, int) else seeds
     lines = []
     for case in _checked(cases, local):
@@ -166,9 +166,10 @@ def finished(
         except FedrecError:  # data that are not there
             continue
         found = [(path, result) for path in places if (result := _read(path)) is not None]
-        if found:
-            results = [result for _, result in found]
-            lines.append(Line(case, results, [path for path, _ in found], note=_note(results, slow, numbers)))
+        failed = next((_failure(path).read_text("utf-8") for path in places if _failure(path).exists()), "")
+        if found or failed:
+            results, paths = [result for _, result in found], [path for path, _ in found]
+            lines.append(Line(case, results, paths, failed, _note(results, slow, numbers)))
     return lines
 
 
@@ -204,9 +205,16 @@ def _line(
         what = f"{case.name} on {case.data_name}, {case.protocol}, seed {seed}"
         try:
             path = place(case, folder, seed)
+        except FedrecError as error:  # data that are not there
+            say(f"{what}: {error}")
+            return Line(case, [], [], failed=str(error))
+        try:
             result = _result(case, path, seed, threads, keep_models, what, say)
+        except Interrupted:
+            raise
         except FedrecError as error:
             say(f"{what}: {error}")
+            _failure(path).write_text(str(error), encoding="utf-8")
             return Line(case, results, folders, failed=str(error))
         results.append(result)
         folders.append(path)
@@ -240,6 +248,11 @@ def place(case: Case, folder: Path, seed: int) -> Path:
     return folder / f"{words}-{digest}"
 
 
+def _failure(path: Path) -> Path:
+    """Where the sentence of a run that could not be made is kept, beside its folder."""
+    return path.with_name(f"{path.name}.failed")
+
+
 def _result(
     case: Case, path: Path, seed: int, threads: int | None, keep_models: bool, what: str, say: Say
 ) -> dict[str, Any]:
@@ -254,6 +267,7 @@ def _result(
         shutil.rmtree(path, ignore_errors=True)  # killed before its config was written: nothing in it
         method, data = make(case.method, case.settings), _data(case.data)
         run = api.run(method, data, case.protocol, seed=seed, threads=threads, out=path, **case.options)
+    _failure(path).unlink(missing_ok=True)
     if not keep_models:
         shutil.rmtree(path / "checkpoint", ignore_errors=True)
     return run.result

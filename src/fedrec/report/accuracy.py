@@ -44,8 +44,9 @@ def _section(name: str, data: str, lines: Sequence[Line], reference: str) -> lis
         text += [*_about(name, done[0].results[0]), "", *_table(done, reference), ""]
     sources = {found.source for x in done if (found := _published(x))}
     text += [f"Published: {source}." for source in sorted(sources)]
-    text += [f"{x.case.name}: {x.note}." for x in done if x.note]
-    text += [f"{x.case.name} could not be run: {x.failed}." for x in lines if x.failed]
+    text += [f"`{x.case.name}` with {_settings(x)}." for x in done if x.case.settings]
+    text += [f"`{x.case.name}`: {x.note}." for x in done if x.note]
+    text += [f"`{x.case.name}` could not be run: {x.failed.rstrip('.')}." for x in lines if x.failed]
     return [*_paragraphs(text), ""]
 
 
@@ -73,7 +74,7 @@ def _table(lines: Sequence[Line], reference: str) -> list[str]:
         for x, test, p in zip(others, tests, holm([test.p for test in tests]), strict=True)
     }
     heading = ["method", "HR@10", "NDCG@10", f"− {reference}", "full HR@10", "full NDCG@10"]
-    heading += ["published HR@10", "published NDCG@10", "rounds", "seeds"]
+    heading += ["published HR@10", "published NDCG@10", "round", "seeds"]
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)]]
     for x in lines:
         found = _published(x)
@@ -97,8 +98,12 @@ def _published(x: Line) -> Any:
     return None if x.case.label else published(x.case.method, x.case.data_name, x.case.protocol)
 
 
+def _settings(x: Line) -> str:
+    return ", ".join(f"`{name}` {value}" for name, value in x.case.settings.items())
+
+
 def _rounds(x: Line) -> str:
-    """The selected rounds, of how many at most."""
+    """The selected round, or the range of it over seeds."""
     chosen = [result["selected_round"] for result in x.results]
     if None in chosen:
         return "-"
