@@ -16,6 +16,7 @@ from fedrec.data.interactions import Interactions
 from fedrec.methods import make
 from fedrec.methods.fedmf import FedMF
 from fedrec.methods.fedncf import FedNCF
+from fedrec.methods.fedrap import FedRAP
 from fedrec.methods.fedrecon import FedRecon
 from fedrec.methods.pfedrec import PFedRec
 from fedrec.testing import MethodContract, Spy, trained
@@ -56,6 +57,10 @@ class TestOverFedNCF(OverFedMF):
 class TestOverFedRecon(OverFedMF):
     method: ClassVar[Federated] = PLGC(FedRecon(dim=8))
     rounds: ClassVar[int] = 40
+
+
+class TestOverFedRAP(OverFedMF):
+    method: ClassVar[Federated] = PLGC(FedRAP(dim=8, lr_args=10))
 
 
 LEARNS = {
@@ -103,13 +108,17 @@ def test_the_weight_is_recorded(tastes: Interactions) -> None:
         tastes,
         rounds=3,
         settings={"dim": 4},
+        clients=30,
         callbacks=[lambda record, federation: per_client.append(federation.state.private["mix"])],
     )
     for line, weights in zip(run.lines, per_client, strict=True):
-        assert weights.shape == (tastes.n_users,)
-        assert line["mix_mean"] == pytest.approx(weights.mean())
+        took_part = [user for user, weight in enumerate(line["mix"]) if weight is not None]
+        assert len(line["mix"]) == tastes.n_users
+        assert len(took_part) == 30
+        np.testing.assert_allclose([line["mix"][u] for u in took_part], weights[took_part], atol=1e-4)
+        assert line["mix_mean"] == pytest.approx(weights[took_part].mean())
         assert 0.1 <= line["mix_min"] <= line["mix_mean"] <= line["mix_max"] <= 0.9
-    assert "mix_mean" in run.history.columns
+    assert len(run.history["mix"][0]) == tastes.n_users
 
 
 def test_the_trace_weight_by_hand() -> None:
@@ -155,7 +164,8 @@ def test_the_redundancy_loss_by_hand() -> None:
             {"balance": "ntk"},
             "plgc: balance=ntk is not valid: .*'trace', 'alignment' or 'fixed'",
         ),
-        ("fedmf+plgc+plgc", {}, "mixes with a local table already"),
+        ("fedmf+plgc+plgc", {}, "has plgc in it already"),
+        ("fedmf+gel+plgc+gel", {}, "has gel in it already"),
         ("fedrecgel+plgc", {}, "needs a gradient: set server=mean"),
         ("fedals+plgc", {}, "goes over methods trained by gradient steps"),
         ("ease+plgc", {}, "goes over methods trained by gradient steps"),

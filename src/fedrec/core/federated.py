@@ -144,8 +144,11 @@ class Federated(Method):
         mean = {name: value / np.float32(total.weight) for name, value in total.sums.items()}
         return {name: value + mean[name] if name in mean else value for name, value in held.items()}
 
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array]) -> dict[str, float]:
-        """Figures for the history of every round, of the merged arrays and of the cohort's private ones."""
+    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
+        """Figures for the history of every round, of the merged arrays and what devices keep.
+
+        ``users`` took part in the round; ``private`` has a line for every client.
+        """
         return {}
 
 

@@ -15,6 +15,13 @@ from fedrec.core.method import Method
 from fedrec.core.slots import Array, Catalog, Slot
 
 
+def layers(method: Method) -> Iterator[Method]:
+    """A method with everything under it, the outermost first."""
+    yield method
+    if isinstance(method, Wrapper):
+        yield from layers(method.base)
+
+
 class Wrapper(GradientMethod):
     """Passes everything on to its base; a strategy overrides the seams that it changes."""
 
@@ -27,6 +34,8 @@ class Wrapper(GradientMethod):
             raise FedrecError(
                 f"{self.name} goes over methods trained by gradient steps: {base.label} has no {missing}"
             )
+        if self.name in (layer.name for layer in layers(base)):
+            raise FedrecError(f"{base.label} has {self.name} in it already: put it over once")
         if base.closed:
             raise FedrecError(f"{self.name} does not go over {base.label}: {base.closed}")
         for name in GradientMethod.model_fields:  # how a client passes over its data is the base's affair
@@ -112,5 +121,5 @@ class Wrapper(GradientMethod):
     def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
         return self.base.merge(held, total)
 
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array]) -> dict[str, float]:
-        return self.base.diagnose(shared, private)
+    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
+        return self.base.diagnose(shared, private, users)

@@ -53,7 +53,7 @@ class Round:
     evaluate_seconds: float = 0.0
     validation: dict[str, float] | None = None
     bytes_down: int = 0
-    diagnostics: dict[str, float] = field(default_factory=dict)  # what the method says of itself
+    diagnostics: dict[str, Any] = field(default_factory=dict)  # what the method says of itself
 
     def line(self) -> dict[str, Any]:
         kept = {k: v for k, v in self.__dict__.items() if v is not None and k != "diagnostics"}
@@ -201,7 +201,7 @@ class Federation:
         share = busy_rank / (busy_fit + busy_rank)
         record.fit_seconds, record.evaluate_seconds = took * (1 - share), took * share
         record.bytes_down = downloaded(self.fetched, before.shared) * len(users)
-        record.diagnostics = self.method.diagnose(at.shared, {n: v[users] for n, v in private.items()})
+        record.diagnostics = self.method.diagnose(at.shared, private, users)
         if evaluate:
             start = time.perf_counter()
             moment = Moment(before if self.replays else None, self.state)

@@ -140,7 +140,7 @@ class FedRAP(GradientMethod):
         zeroed = np.sign(c) * np.maximum(np.abs(c) - threshold, 0)
         return {**new, "common": zeroed, "played": np.asarray(round, np.float32)}
 
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array]) -> dict[str, float]:
+    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
         """How sparse the table is that all clients fetch."""
         return {"sparsity": float((np.abs(shared["common"]) <= SPARSE).mean())} if "common" in shared else {}
 

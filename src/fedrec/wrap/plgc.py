@@ -57,9 +57,6 @@ class PLGC(Wrapper):
 
     def __init__(self, base: Method, **settings: Any) -> None:
         super().__init__(base, **settings)
-        slots = self.base.slots(Catalog(1, 1))
-        if "mix" in slots:
-            raise FedrecError(f"{base.label} mixes with a local table already: put plgc over it once")
         if not self.shared_tables:
             raise FedrecError(f"plgc mixes a shared item table with a local one: {base.label} has none")
         if self.base.sends == "gradients":
@@ -146,10 +143,14 @@ class PLGC(Wrapper):
         """How far the local table is from the global one: what the server averages is L."""
         return self.base.upload(shared, {**p, **{n: p[mine] for n, mine in self.shared_tables.items()}})
 
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array]) -> dict[str, float]:
-        a = private["mix"]
+    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
+        """The weight of every client that took part, and a summary."""
+        a = private["mix"][users]
+        each: list[float | None] = [None] * len(private["mix"])
+        for user, value in zip(users.tolist(), a.tolist(), strict=True):
+            each[user] = round(value, 4)
         weights = {"mix_mean": float(a.mean()), "mix_min": float(a.min()), "mix_max": float(a.max())}
-        return self.base.diagnose(shared, private) | weights
+        return self.base.diagnose(shared, private, users) | weights | {"mix": each}
 
     # -- the weight ----------------------------------------------------------------------------
 
@@ -170,8 +171,8 @@ class PLGC(Wrapper):
 
     def _rows(self, p: Params, batch: Batch) -> Params:
         """The batch's item rows, sample by sample: a score then depends on its own row only."""
-        t = self.base.tables(p)
-        return {name: getattr(t, name)[batch.items] for name in self.shared_tables}
+        t, slots = self.base.tables(p), self.base.slots(Catalog(1, 1))
+        return {name: getattr(t, name)[batch.items] for name, slot in slots.items() if slot.rows}
 
     def _trace(self, p: Params, batch: Batch) -> Any:
         """tr J Jᵀ: the squared lengths of each sample's gradient in its item row.
@@ -185,7 +186,7 @@ class PLGC(Wrapper):
             return (torch.sigmoid(x) * batch.mask).sum()
 
         grads = torch.func.grad(f)(self._rows(p, batch))
-        return sum((g**2).sum() for g in grads.values())
+        return sum((grads[name] ** 2).sum() for name in self.shared_tables)
 
     def _alignment(self, p: Params, batch: Batch) -> Any:
         """⟨K, yyᵀ⟩ / (‖K‖·‖yyᵀ‖) with K of the score function's arrays and y = ±1.
