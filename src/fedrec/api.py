@@ -305,7 +305,11 @@ def _result(
     threads: int,
 ) -> dict[str, Any]:
     played = federation.state.round if federation else None
-    down = downloaded(federation.fetched) if isinstance(federation, Federation) else None
+    down = None
+    if isinstance(federation, Federation):  # rows that are zero are not sent: the mean over the rounds
+        asked = sum(line["clients"] for line in history.lines)
+        fetched = sum(line["bytes_down"] for line in history.lines)
+        down = fetched / asked if asked else downloaded(federation.fetched)
     return {
         "method": config.method if named_by_alias(config.method) else method.label,
         "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
