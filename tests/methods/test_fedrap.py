@@ -62,6 +62,8 @@ def test_rows_that_the_threshold_zeroes_are_neither_counted_nor_sent(engine: str
     assert second.bytes_up == 0
     assert first.bytes_down > 0
     assert second.bytes_down == 0
+    run = fedrec.run(method, two_tastes(), "paper", rounds=2, engine=engine)
+    assert run.result["bytes_down_per_client"] == first.bytes_down / first.clients / 2
 
 
 def test_personal_rows_stay_and_only_touched_ones_are_held() -> None:
