@@ -83,12 +83,13 @@ class PerGNN(Plain):
         self, upload: Upload, round: int, users: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> Upload:
         """Scale to the gradient of the summed loss, make up pseudo items, clip, add noise."""
-        dense = {n: v * counts.reshape(-1, *[1] * (v.ndim - 1)) for n, v in upload.dense.items()}
+        scale = counts.astype(np.float32)
+        dense = {n: v * scale.reshape(-1, *[1] * (v.ndim - 1)) for n, v in upload.dense.items()}
         items, rows = [], []
         for c, u in enumerate(users):
             rng = generator(self.seed, NOISE, round, int(self.split.keys[u]))
             run = slice(upload.held.indptr[c], upload.held.indptr[c + 1])
-            met, real = upload.held.items[run], upload.rows["items"][run] * counts[c]
+            met, real = upload.held.items[run], upload.rows["items"][run] * scale[c]
             chosen, made = self.gnn.make_up(real, met, self.split.n_items, rng)
             order = np.argsort(np.concatenate([met, chosen]), kind="stable")
             items.append(np.concatenate([met, chosen])[order])

@@ -114,7 +114,10 @@ class FedPerGNN(GradientMethod):
     def protect(self, gradient: Array, rng: np.random.Generator) -> Array:
         """Clip every number to ±δ, then add Laplace noise: local differential privacy with ε = 2δ/λ each."""
         bounded = np.clip(gradient, -self.clip, self.clip)
-        return (bounded + rng.laplace(0, self.noise, gradient.shape)).astype(np.float32)
+        # The difference of two exponential draws is a Laplace draw, and several times faster.
+        up, down = (rng.standard_exponential(gradient.shape, np.float32) for _ in range(2))
+        noisy: Array = bounded + np.float32(self.noise) * (up - down)
+        return noisy
 
     def make_up(
         self, rows: Array, met: NDArray[np.int32], n_items: int, rng: np.random.Generator
@@ -122,8 +125,8 @@ class FedPerGNN(GradientMethod):
         """Pseudo items: gradients of the same mean and spread as the real ones, for items not touched."""
         free = np.setdiff1d(np.arange(n_items, dtype=np.int32), met, assume_unique=True)
         chosen = np.sort(rng.choice(free, min(self.pseudo, len(free)), replace=False))
-        made = rng.normal(rows.mean(axis=0), rows.std(axis=0), (len(chosen), rows.shape[1]))
-        return chosen, made.astype(np.float32)
+        made = rng.standard_normal((len(chosen), rows.shape[1]), np.float32)
+        return chosen, rows.mean(axis=0) + rows.std(axis=0) * made
 
     def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
         """The mean of the gradients, and a step against it."""
