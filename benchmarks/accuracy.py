@@ -38,7 +38,8 @@ def cases() -> list[Case]:
         found += [Case(m, data) for m in (*YARDSTICKS, *FUSED, "fedncf")]
         settings = radii(*RADII[data]) if data in RADII else {}
         found.append(Case("fedrecgel", data, settings=settings))
-        found.append(Case("fedrecgel", data, settings=radii(0, 0), label="fedrecgel, radius 0"))
+        if data in RADII:
+            found.append(Case("fedrecgel", data, settings=radii(0, 0), label="fedrecgel, radius 0"))
     return found
 
 

@@ -144,6 +144,14 @@ def test_a_run_that_never_had_a_good_state_is_an_error(tastes: Interactions) -> 
         fedrec.run("fedmf", tastes, rounds=3, settings={"dim": 4, "lr": 1e37})
 
 
+def test_a_run_that_diverges_before_its_first_evaluation_still_has_a_result(tastes: Interactions) -> None:
+    run = fedrec.run(Exploding(dim=4), tastes, rounds=9, eval_every=9)
+    assert run.result["stopped"].startswith("exploding diverged in round 3")
+    good = fedrec.run(PFedRec(dim=4), tastes, rounds=2, eval_every=2)
+    assert good.result["selected_round"] == run.result["selected_round"] == 2
+    assert good.ranks.equals(run.ranks)
+
+
 @pytest.mark.parametrize("engine", ["plain", "fused"])
 def test_a_dropped_client_keeps_the_rows_it_had(tastes: Interactions, engine: str) -> None:
     data = with_unknown_items(tastes, 2000)

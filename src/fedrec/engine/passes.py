@@ -89,12 +89,16 @@ class Passes:
         trained = time.perf_counter()
         record = Round(number, loss, self.split.n_users, 0, 0, trained - start)
         if evaluate:
-            moment = Moment(None, self.state)
-            blocks = self.blocks(self.everyone)
-            ranks = rank_sampled(self.scorer(moment), self.split, "valid", self.threads, blocks)
-            self.selected = select(self.selected, self.split.protocol, moment, record, summary(ranks))
+            self.evaluate(self.state, record)
             record.evaluate_seconds = time.perf_counter() - trained
         return record
+
+    def evaluate(self, before: State, record: Round) -> None:
+        """Rank the validation items, and keep the best round."""
+        moment = Moment(None, self.state)
+        blocks = self.blocks(self.everyone)
+        ranks = rank_sampled(self.scorer(moment), self.split, "valid", self.threads, blocks)
+        self.selected = select(self.selected, self.split.protocol, moment, record, summary(ranks))
 
     def scorer(self, moment: Moment, view: View | None = None) -> Scorer:
         if view is not None:

@@ -204,12 +204,18 @@ class Federation:
         record.diagnostics = self.method.diagnose(at.shared, private, users)
         if evaluate:
             start = time.perf_counter()
-            moment = Moment(before if self.replays else None, self.state)
-            if not inside:
-                ranks = self.ranks(moment, "valid")
-            self._select(moment, record, summary(ranks))
+            self.evaluate(before, record, ranks if inside else None)
             record.evaluate_seconds += time.perf_counter() - start
         return record
+
+    def evaluate(self, before: State, record: Round, ranks: Ranks | None = None) -> None:
+        """Rank the validation items after a round, unless that was done within, and keep the best round."""
+        moment = Moment(before if self.replays else None, self.state)
+        metrics = summary(self.ranks(moment, "valid") if ranks is None else ranks)
+        self._select(moment, record, metrics)
+
+    def _select(self, moment: Moment, record: Round, metrics: dict[str, float]) -> None:
+        self.selected = select(self.selected, self.split.protocol, moment, record, metrics)
 
     def _check(self, record: Round) -> None:
         """Stop where training runs away, before anything of this round is kept."""
@@ -246,9 +252,6 @@ class Federation:
             merged = self.method.merge({**at.shared, **at.server}, total)
         shared, server = ({n: merged[n] for n in held} for held in (at.shared, at.server))
         return replace(at, shared=shared, server=server)
-
-    def _select(self, moment: Moment, record: Round, metrics: dict[str, float]) -> None:
-        self.selected = select(self.selected, self.split.protocol, moment, record, metrics)
 
     def scorer(self, moment: Moment, view: View | None = None) -> ViewScorer:
         return ViewScorer(self.engine, moment, view or self.view)  # type: ignore[arg-type]

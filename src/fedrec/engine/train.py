@@ -32,17 +32,22 @@ def train(
     federation.warm_up()
     if history.lines and isinstance(federation, Federation):
         federation.first_loss = history.lines[0]["loss"]
+    before, record = federation.state, None
     while federation.state.round < rounds:
         number = federation.state.round + 1
         best = federation.selected
         if patience and best and federation.state.round - best.round >= patience * eval_every:
             stopped = f"stopped early: no better validation figure in {patience} evaluations"
             break
+        current = federation.state
         try:
             record = federation.play(evaluate=number % eval_every == 0 or number == rounds)
         except Diverged as error:
             stopped = str(error)
+            if best is None and record:  # nothing was evaluated so far: the state that is kept
+                federation.evaluate(before, record)
             break
+        before = current if federation.selected is None else federation.state
         history.append(record.line())
         for callback in callbacks:
             callback(record, federation)
