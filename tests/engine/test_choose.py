@@ -6,11 +6,16 @@ from typing import ClassVar
 
 import pytest
 
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Params
 from fedrec.core.gradient import Group
 from fedrec.core.optim import SGD, Adam
 from fedrec.core.slots import Catalog, Slot, private, zeros
+from fedrec.data.split import Split
 from fedrec.engine.fused.engine import why_not
+from fedrec.engine.round import Federation
 from fedrec.methods import make
+from fedrec.methods.fedals import FedALS
 from fedrec.methods.fedmf import FedMF
 from fedrec.methods.pfedrec import PFedRec
 
@@ -83,3 +88,19 @@ def test_the_papers_log_linear_methods_have_one(spec: str) -> None:
 
 def test_the_order_of_groups_that_move_at_once_means_nothing() -> None:
     assert why_not(ItemsFirstAtOnce(), local=False) is None
+
+
+class Doubled(FedALS):
+    """Uploads twice as much."""
+
+    name: ClassVar[str] = "doubled"
+
+    def upload(self, shared: Params, p: Params) -> Params:
+        return {name: 2 * value for name, value in super().upload(shared, p).items()}
+
+
+def test_a_method_made_from_fedals_runs_its_own_code(small_split: Split) -> None:
+    assert Federation(FedALS(dim=4), small_split).engine.name == "fused"
+    assert Federation(Doubled(dim=4), small_split).engine.name == "plain"
+    with pytest.raises(FedrecError, match="cannot run doubled: Doubled is a method of its own"):
+        Federation(Doubled(dim=4), small_split, engine_name="fused")

@@ -8,6 +8,7 @@ import pytest
 from fedrec.core.errors import FedrecError
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
+from fedrec.engine.interface import Ask
 from fedrec.engine.round import Federation
 from fedrec.methods import make
 from fedrec.methods.central.ials import IALS
@@ -61,7 +62,7 @@ def test_sampled_cohorts_come_near(parts: Split) -> None:
 
 def test_uploads_are_the_positives_and_nothing_else(parts: Split) -> None:
     federation = Federation(FedALS(dim=4), parts)
-    fitted = federation.engine.fit(federation.state, 1, np.array([3]), single=True)
+    fitted = federation.engine.fit(federation.state, 1, np.array([3]), Ask(single=True))
     np.testing.assert_array_equal(fitted.sent.held.items, parts.trained.of(3))
     outer = fitted.sent.dense["outer"][0]
     values, vectors = np.linalg.eigh(outer)

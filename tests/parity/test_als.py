@@ -11,6 +11,7 @@ from fedrec.core.federated import Total
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
 from fedrec.engine.als import ALS
+from fedrec.engine.interface import Ask
 from fedrec.engine.plain import Plain
 from fedrec.engine.round import Federation
 from fedrec.engine.upload import Upload
@@ -60,7 +61,9 @@ def test_same_single_uploads(parts: Split) -> None:
     method = FedALS(dim=8, alpha=4, lam=10)
     state = Federation(method, parts).state
     users = np.arange(20)
-    fast, slow = (engine(method, parts, 0).fit(state, 1, users, single=True).sent for engine in (ALS, Plain))
+    fast, slow = (
+        engine(method, parts, 0).fit(state, 1, users, Ask(single=True)).sent for engine in (ALS, Plain)
+    )
     assert isinstance(fast, Upload)
     assert isinstance(slow, Upload)
     np.testing.assert_array_equal(fast.held.items, slow.held.items)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedrec.core.federated import Federated, Total, View
 from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.split import Ragged, Split
-from fedrec.engine.interface import Fitted, Held
+from fedrec.engine.interface import ROWS, Ask, Fitted, Held
 from fedrec.engine.state import State
 from fedrec.engine.upload import Upload, empty_total
 from fedrec.evaluate.factors import FASTMATH, Factors
@@ -47,6 +47,13 @@ class Basis:
     solved: NDArray[np.bool_]
 
 
+def why_not(method: Federated, local: bool) -> str | None:
+    """Why this engine does not run a method; None where it does."""
+    if type(method) not in (FedALS, FCF):  # a subclass may change the mathematics
+        return f"{type(method).__name__} is a method of its own"
+    return "without aggregation every client keeps its own table" if local else None
+
+
 class ALS:
     """Runs clients that solve their vector; the interface is that of the plain engine."""
 
@@ -70,28 +77,21 @@ class ALS:
         cuts = np.searchsorted(work, work[-1] * np.arange(1, SHARDS) / SHARDS)
         return [part for part in np.split(users, cuts) if len(part)]
 
-    def fit(
-        self,
-        state: State,
-        round: int,
-        users: NDArray[np.int64],
-        *,
-        single: bool = False,
-        rows: bool = True,
-        lines: NDArray[np.int32] | None = None,
-    ) -> Fitted:
+    def fit(self, state: State, round: int, users: NDArray[np.int64], ask: Ask = ROWS) -> Fitted:
         start = time.perf_counter()
         w = self._solve(state, users)
         finite = np.isfinite(w.sum(axis=1))
         loss = np.zeros(len(users), np.float32)
         total = self._sum(state, users, w, finite, loss)
-        sent = self._each(state, users[finite], w[finite]) if single else total
+        sent = self._each(state, users[finite], w[finite]) if ask.single else total
         trained = time.perf_counter()
         held = Held(users, {"user": w}, {})
-        scores = None if lines is None else self.score(state, held, lines)
+        scores = None if ask.lines is None else self.score(state, held, ask.lines)
         seconds = (trained - start, time.perf_counter() - trained)
         count = int(self.sizes[users[finite]].sum())
-        return Fitted(users, held.private, loss, finite, sent, count, {} if rows else None, scores, seconds)
+        return Fitted(
+            users, held.private, loss, finite, sent, count, {} if ask.rows else None, scores, seconds
+        )
 
     def _sum(
         self, state: State, users: NDArray[np.int64], w: Array, finite: NDArray[np.bool_], loss: Array

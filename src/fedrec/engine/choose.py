@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.federated import Federated
 from fedrec.data.split import Split
@@ -11,10 +14,9 @@ ENGINES = ("auto", "plain", "fused")
 
 
 def choose_engine(name: str, method: Federated, split: Split, seed: int, local: bool) -> Engine:
-    from fedrec.engine import rap
-    from fedrec.engine.als import ALS
+    from fedrec.engine import als, rap
     from fedrec.engine.expansion import PerGNN
-    from fedrec.engine.fused.engine import Fused, why_not
+    from fedrec.engine.fused import engine as fused
     from fedrec.engine.meta import Meta
     from fedrec.engine.plain import Plain
     from fedrec.methods.fcf import FCF
@@ -31,13 +33,17 @@ def choose_engine(name: str, method: Federated, split: Split, seed: int, local: 
         raise FedrecError("metamf cannot learn locally: the server makes its clients' models")
     if isinstance(method, MetaMF) and name != "fused":
         return Meta(method, split, seed)
-    if name != "plain" and not local and isinstance(method, FedALS | FCF):
-        return ALS(method, split, seed)
-    if name != "plain" and isinstance(method, FedRAP) and not rap.why_not(method, local):
-        return rap.Rap(method, split, seed)
-    reason = rap.why_not(method, local) if isinstance(method, FedRAP) else why_not(method, local)
+    compiled: tuple[Callable[[Federated, bool], str | None], Callable[[Any, Split, int], Engine]]
+    if isinstance(method, FedALS | FCF):
+        compiled = als.why_not, als.ALS
+    elif isinstance(method, FedRAP):
+        compiled = rap.why_not, rap.Rap
+    else:
+        compiled = fused.why_not, fused.Fused
+    why_not, engine = compiled
+    reason = why_not(method, local)
     if name == "plain" or (name == "auto" and reason):
         return Plain(method, split, seed, local)
     if reason:
         raise FedrecError(f"engine 'fused' cannot run {method.label}: {reason}; it runs on engine 'plain'")
-    return Fused(method, split, seed)
+    return engine(method, split, seed)

@@ -27,6 +27,18 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """What a round wants of its clients besides their training."""
+
+    single: bool = False  # uploads one by one, not their sum
+    rows: bool = True  # the tuned rows
+    lines: NDArray[np.int32] | None = None  # scores of a line of items per client
+
+
+ROWS = Ask()
+
+
+@dataclass(frozen=True)
 class Fitted:
     """Some clients after their local training. A client that is not finite is as before the round."""
 
@@ -69,17 +81,8 @@ class Engine(Protocol):
         """Which clients to work on together; a function of the cohort alone."""
         ...
 
-    def fit(
-        self,
-        state: State,
-        round: int,
-        users: NDArray[np.int64],
-        *,
-        single: bool = False,
-        rows: bool = True,
-        lines: NDArray[np.int32] | None = None,
-    ) -> Fitted:
-        """Local training of a block. ``single``: uploads one by one; ``rows``: give the tuned rows back."""
+    def fit(self, state: State, round: int, users: NDArray[np.int64], ask: Ask = ROWS) -> Fitted:
+        """Local training of a block."""
         ...
 
     def held(self, state: State, round: int, users: NDArray[np.int64], view: View) -> Held:

@@ -18,7 +18,7 @@ from fedrec.core.gradient import Batch
 from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.split import Split
 from fedrec.engine.cohort import blocks
-from fedrec.engine.interface import Fitted, Held
+from fedrec.engine.interface import ROWS, Ask, Fitted, Held
 from fedrec.engine.samples import Samples, draw_samples, sample_counts
 from fedrec.engine.state import State
 from fedrec.engine.upload import Upload
@@ -53,16 +53,7 @@ class Meta:
 
     # -- training ------------------------------------------------------------------------------
 
-    def fit(
-        self,
-        state: State,
-        round: int,
-        users: NDArray[np.int64],
-        *,
-        single: bool = False,
-        rows: bool = True,
-        lines: NDArray[np.int32] | None = None,
-    ) -> Fitted:
+    def fit(self, state: State, round: int, users: NDArray[np.int64], ask: Ask = ROWS) -> Fitted:
         import torch
 
         start = time.perf_counter()
@@ -85,16 +76,16 @@ class Meta:
         finite = torch.stack([v.reshape(len(v), -1).sum(1) for v in sent.values()]).isfinite().all(0)
         kept = finite.numpy()
         answer: Upload | Total
-        if single or not kept.all():
+        if ask.single or not kept.all():
             answer = self._upload(samples, sent).only(kept)
-            answer = answer if single else self.backward(state, users[kept], answer)
+            answer = answer if ask.single else self.backward(state, users[kept], answer)
         else:
             answer = self._pull(network, given, sent, self.method.weight(samples.counts))
         trained = time.perf_counter()
-        scores = None if lines is None else self.score(state, Held(users, {}, {}), lines)
+        scores = None if ask.lines is None else self.score(state, Held(users, {}, {}), ask.lines)
         seconds = (trained - start, time.perf_counter() - trained)
         count = int(samples.rows[kept].sum())
-        return Fitted(users, {}, loss.numpy(), kept, answer, count, {} if rows else None, scores, seconds)
+        return Fitted(users, {}, loss.numpy(), kept, answer, count, {} if ask.rows else None, scores, seconds)
 
     def _upload(self, samples: Samples, sent: dict[str, Any]) -> Upload:
         arrays = {name: value.numpy() for name, value in sent.items()}

@@ -21,7 +21,7 @@ from fedrec.core.gradient import Batch, Phase
 from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.split import Split
 from fedrec.engine.cohort import blocks
-from fedrec.engine.interface import Fitted, Held
+from fedrec.engine.interface import ROWS, Ask, Fitted, Held
 from fedrec.engine.samples import Samples, draw_samples, sample_counts
 from fedrec.engine.state import State, freshly, localized, starting
 from fedrec.engine.store import Kept, Own, Rows, overlay
@@ -62,16 +62,7 @@ class Plain:
 
     # -- training ------------------------------------------------------------------------------
 
-    def fit(
-        self,
-        state: State,
-        round: int,
-        users: NDArray[np.int64],
-        *,
-        single: bool = False,
-        rows: bool = True,
-        lines: NDArray[np.int32] | None = None,
-    ) -> Fitted:
+    def fit(self, state: State, round: int, users: NDArray[np.int64], ask: Ask = ROWS) -> Fitted:
         start = time.perf_counter()
         plan = self.method.plan(self.catalog, round)
         samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
@@ -98,15 +89,15 @@ class Plain:
             if s.rows and s.owner in ("shared", "private")
         }
         trained = time.perf_counter()
-        scores = None if lines is None else self.score(state, Held(users, private, tuned), lines)
+        scores = None if ask.lines is None else self.score(state, Held(users, private, tuned), ask.lines)
         return Fitted(
             users,
             private,
             loss,
             finite,
-            sent=upload if single else summed(upload, self.uploads),
+            sent=upload if ask.single else summed(upload, self.uploads),
             rows_sent=len(upload.held.items),
-            rows=tuned if rows else None,
+            rows=tuned if ask.rows else None,
             scores=scores,
             seconds=(trained - start, time.perf_counter() - trained),
         )

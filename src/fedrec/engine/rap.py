@@ -14,7 +14,7 @@ from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.negatives import NEGATIVES, SHUFFLE
 from fedrec.data.split import Ragged, Split
 from fedrec.engine.fused.additive import Numbers, add_personal, train_additive
-from fedrec.engine.interface import Fitted, Held
+from fedrec.engine.interface import ROWS, Ask, Fitted, Held
 from fedrec.engine.samples import sample_counts
 from fedrec.engine.state import State, starting
 from fedrec.engine.store import Kept, Own, Rows, RowStore, overlay
@@ -76,30 +76,21 @@ class Rap:
             tolerance=self.rap.tolerance,
         )
 
-    def fit(
-        self,
-        state: State,
-        round: int,
-        users: NDArray[np.int64],
-        *,
-        single: bool = False,
-        rows: bool = True,
-        lines: NDArray[np.int32] | None = None,
-    ) -> Fitted:
+    def fit(self, state: State, round: int, users: NDArray[np.int64], ask: Ask = ROWS) -> Fitted:
         start = time.perf_counter()
         common = state.shared.get("common", self.nothing)
         store = state.rows.get("personal", self.no_rows)
-        personal = bool(len(self.untouched)) and rows
+        personal = bool(len(self.untouched)) and ask.rows
         total = empty_total(self.uploads)
         sums = total.sums.get("common", self.nothing)
         counts = total.counts.get("common", np.zeros(0, np.float32))
         vectors, biases = state.private["user"][users], state.private["bias"][users]
         losses, finite = np.zeros(len(users), np.float32), np.ones(len(users), np.bool_)
-        room = int(self.sizes[users].sum()) if personal or single else 0
+        room = int(self.sizes[users].sum()) if personal or ask.single else 0
         kept_ptr = np.zeros(len(users) + 1 if room else 0, np.int64)
         kept_items = np.zeros(room, np.int32)
         kept_rows = np.empty((room if personal else 0, self.rap.dim), np.float32)
-        kept_moves = np.empty((room if single and len(common) else 0, self.rap.dim), np.float32)
+        kept_moves = np.empty((room if ask.single and len(common) else 0, self.rap.dim), np.float32)
         keys = (np.uint64(stream(self.seed, name, round)) for name in (NEGATIVES, SHUFFLE))
         sent = train_additive(
             *keys, self.split.keys[users], users, *self.split.train, *self.split.forbidden, self.split.n_items,
@@ -112,16 +103,18 @@ class Rap:
         private = {"user": vectors, "bias": biases}
         held = Ragged(kept_ptr, kept_items[: kept_ptr[-1]]) if room else None
         upload: Upload | Total = total
-        if single:
+        if ask.single:
             assert held is not None
             moves = {"common": kept_moves[: len(held.items)]} if len(common) else {}
             upload = Upload(held, moves, {}, np.ones(len(users), np.float32)).only(finite)
             upload = upload.moved() if self.method.sparse else upload
         own = {"personal": Rows(held, kept_rows[: len(held.items)])} if personal and held else {}
         trained = time.perf_counter()
-        scores = None if lines is None else self.score(state, Held(users, private, own), lines)
+        scores = None if ask.lines is None else self.score(state, Held(users, private, own), ask.lines)
         seconds = (trained - start, time.perf_counter() - trained)
-        return Fitted(users, private, losses, finite, upload, sent, own if rows else None, scores, seconds)
+        return Fitted(
+            users, private, losses, finite, upload, sent, own if ask.rows else None, scores, seconds
+        )
 
     def held(self, state: State, round: int, users: NDArray[np.int64], view: View) -> Held:
         """A device ranks with its own vector and personal rows, whatever the view of the common ones."""

@@ -27,7 +27,7 @@ from fedrec.core.slots import Catalog
 from fedrec.data.split import Split
 from fedrec.engine.choose import choose_engine
 from fedrec.engine.cohort import cohort_size, sample_cohort, turns
-from fedrec.engine.interface import Backward, Fitted
+from fedrec.engine.interface import Ask, Backward, Fitted
 from fedrec.engine.state import State, begin
 from fedrec.engine.store import RowStore
 from fedrec.engine.upload import add, empty_total, summed
@@ -169,7 +169,7 @@ class Federation:
 
         def work(at: State, block: NDArray[np.int64]) -> Fitted:
             lines = held_out(self.split, "valid", block) if inside else None
-            return self.engine.fit(at, number, block, single=single, rows=bool(changes), lines=lines)
+            return self.engine.fit(at, number, block, Ask(single, bool(changes), lines))
 
         start = time.perf_counter()
         at = before

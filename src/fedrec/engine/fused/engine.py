@@ -21,7 +21,7 @@ from fedrec.data.negatives import NEGATIVES, SHUFFLE
 from fedrec.data.split import Ragged, Split
 from fedrec.engine.fused.rank import score_all_rows, score_lines
 from fedrec.engine.fused.shard import train_shard
-from fedrec.engine.interface import Fitted, Held
+from fedrec.engine.interface import ROWS, Ask, Fitted, Held
 from fedrec.engine.samples import PARTS, SUPPORT, sample_counts
 from fedrec.engine.state import State, freshly
 from fedrec.engine.store import Kept, Own, Rows
@@ -113,18 +113,11 @@ class Fused:
             )
         return np.array(lines, np.float64).reshape(-1, 4)
 
-    def fit(
-        self,
-        state: State,
-        round: int,
-        users: NDArray[np.int64],
-        *,
-        single: bool = False,
-        rows: bool = True,
-        lines: NDArray[np.int32] | None = None,
-    ) -> Fitted:
-        keep = rows or single
-        return self._run(state, round, users, self.method.plan(self.catalog, round), single, keep, lines)
+    def fit(self, state: State, round: int, users: NDArray[np.int64], ask: Ask = ROWS) -> Fitted:
+        keep = ask.rows or ask.single
+        return self._run(
+            state, round, users, self.method.plan(self.catalog, round), ask.single, keep, ask.lines
+        )
 
     def _run(
         self,
