@@ -43,7 +43,7 @@ class MetaMF(Federated):
     memory: int = Field(128, ge=1, description="columns of the shared memory")
     hidden: int = Field(512, ge=1, description="hidden units of the meta network")
     lr: float = Field(0.001, gt=0, description="the server's learning rate (Adam); found on validation")
-    l2: float = Field(0.00001, ge=0, description="weight decay; found on validation")
+    l2: float = Field(0.00003, ge=0, description="weight decay; found on validation")
     std: float = Field(0.03, gt=0, description="spread of the first user vectors; found on validation")
     steps: int = Field(
         8,
