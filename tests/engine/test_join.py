@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,17 +15,32 @@ from fedrec.engine.join import join
 from fedrec.engine.round import Federation
 from fedrec.methods import make
 
-ROUNDS = {"fedals": 10, "fedmf": 60, "pfedrec": 60, "fedrecon": 60}
+NCF = {"hidden": (16,), "lr": 10, "eta": 2.5, "lr_layers": 0.3}
+METHODS: dict[str, tuple[int, dict[str, Any]]] = {
+    "fedals": (10, {}),
+    "fcf": (60, {"alpha": 4, "lam": 2, "lr": 0.1}),
+    "fedmf": (60, {}),
+    "pfedrec": (60, {}),
+    "fedrecon": (60, {}),
+    "fedncf": (150, NCF),
+    "fedrap": (30, {"lr_args": 10}),
+    "fedpergnn": (60, {"neighbours": 5, "pseudo": 10, "noise": 0.02}),
+    "metamf": (60, {"rank": 4, "predictor": 4, "memory": 16, "hidden": 32, "lr": 0.01, "steps": 4}),
+    "fedmf+dualper": (60, {}),
+    "pfedrec+gel": (60, {}),
+    "fedmf+plgc": (60, {}),
+}
 
 
-@pytest.mark.parametrize("name", ROUNDS)
+@pytest.mark.parametrize("name", METHODS)
 def test_newcomers_are_offered_their_taste(name: str) -> None:
     """Even users like even items: so must somebody who has just met two even ones."""
     parts = split(two_tastes())
-    federation = Federation(make(name, {"dim": 8}), parts)
-    for _ in range(ROUNDS[name]):
+    rounds, settings = METHODS[name]
+    federation = Federation(make(name, {"dim": 8, **settings}), parts)  # type: ignore[arg-type]
+    for _ in range(rounds):
         federation.play(evaluate=False)
-    shared = {n: v.copy() for n, v in federation.state.shared.items()}
+    shared = {n: v.copy() for n, v in {**federation.state.shared, **federation.state.server}.items()}
     likes = [[2, 8], [3, 9, 11], []]
     found = join(federation.method, federation.state, parts, likes)
     scores = found.all(np.arange(3))
@@ -36,7 +53,8 @@ def test_newcomers_are_offered_their_taste(name: str) -> None:
     counts = np.bincount(parts.trained.items, minlength=parts.n_items)
     np.testing.assert_array_equal(scores[2], counts)  # nothing known: what most have met
     for n, values in shared.items():
-        assert (values == federation.state.shared[n]).all(), "joining changed the shared part"
+        now = {**federation.state.shared, **federation.state.server}[n]
+        assert (values == now).all(), "joining changed what all share"
     items = np.array([[0, 5, 7]] * 3, np.int32)
     np.testing.assert_allclose(
         found.some(np.arange(3), items), np.take_along_axis(scores, items, 1), rtol=1e-5, atol=1e-6

@@ -1,8 +1,9 @@
 """Clients that have never trained: a model from a handful of interactions, on the device alone.
 
-Nothing is uploaded and the shared part stays as it is. FedALS and other methods that make the private
+Nothing is uploaded (but by MetaMF's) and the shared part stays as it is. FedALS and other methods that make the private
 part anew solve it in closed form or reconstruct it; the others take a few local passes with the
-items frozen. A client without interactions gets what most clients have met.
+items frozen. MetaMF's clients hold nothing: its server learns a vector of the newcomer. A client without
+interactions gets what most clients have met.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from fedrec.core.wrapper import Wrapper
 from fedrec.data.split import Ragged, Split
 from fedrec.engine.choose import choose_engine
 from fedrec.engine.interface import Engine, Held
+from fedrec.engine.meta import Meta
 from fedrec.engine.state import State, begin
+from fedrec.methods.fedpergnn import FedPerGNN
+from fedrec.methods.metamf import MetaMF
 
 PASSES = 20  # local passes of a gradient method: a newcomer has few samples, so they take milliseconds
 
@@ -79,30 +83,36 @@ def join(
     passes: int = PASSES,
 ) -> Newcomers:
     """New clients with these items (codes), from the shared part of a trained state."""
-    if not state.shared:
+    if not state.shared and not state.server:
         raise FedrecError(f"this run of {method.label} shared nothing (--local): nobody can join it")
     parts = newcomers(split, likes)
     counts = np.bincount(split.trained.items, minlength=split.n_items).astype(np.float32)
-    some = np.flatnonzero(np.diff(parts.train.indptr))
-    trains = isinstance(method, GradientMethod) and any(
-        slot.owner == "private" for slot in method.slots(Catalog(1, 1)).values()
-    )
-    engine = choose_engine(
-        "plain" if trains else "auto", Frozen(base=method) if trains else method, parts, seed, local=False
-    )
+    everyone, some = np.arange(parts.n_users), np.flatnonzero(np.diff(parts.train.indptr))
+    if isinstance(method, MetaMF):
+        maker = Meta(method, parts, seed)
+        here = maker.welcome(state, some, passes)
+        return Newcomers(parts.trained, maker, here, Held(everyone, {}, {}), counts)
+    owners = {slot.owner for slot in method.slots(Catalog(1, 1)).values()}
+    trains = isinstance(method, GradientMethod) and "private" in owners
+    alone = _alone(method) if trains else method
+    engine = choose_engine("plain" if trains else "auto", alone, parts, seed, local=False)
     here = begin(engine.slots, parts.n_users, seed)
     here = replace(here, round=state.round, shared=state.shared, server=state.server)
-    if trains:
-        for number in range(1, passes + 1):
-            here = _trained(engine, here, state.round + number, some)
-        private, rows = (
-            here.private,
-            {n: store.get(np.arange(parts.n_users)) for n, store in here.rows.items()},
-        )
-        held = Held(np.arange(parts.n_users), private, rows)
-    else:
-        held = _made(engine, here, some, parts.n_users)
-    return Newcomers(parts.trained, engine, here, held, counts)
+    private: dict[str, Array] = {}
+    for number in range(1, passes + 1) if trains else ():
+        here = _trained(engine, here, state.round + number, some)
+        private = here.private
+    if not trains or "fresh" in owners:
+        private = private | _made(engine, here, some, parts.n_users)
+    rows = {n: store.get(everyone) for n, store in here.rows.items()}
+    return Newcomers(parts.trained, engine, here, Held(everyone, private, rows), counts)
+
+
+def _alone(method: Federated) -> Federated:
+    """The method as a newcomer trains it: what is shared stays as it is, and nothing is sent."""
+    if isinstance(method, FedPerGNN):  # takes one step a pass, so that its move of the items is thrown away
+        return method.model_copy(update={"neighbours": 0, "pseudo": 0, "noise": 0.0})
+    return Frozen(base=method)
 
 
 def _trained(engine: Engine, state: State, round: int, users: NDArray[np.int64]) -> State:
@@ -119,7 +129,7 @@ def _trained(engine: Engine, state: State, round: int, users: NDArray[np.int64])
     return replace(state, private=private, rows=rows)
 
 
-def _made(engine: Engine, state: State, users: NDArray[np.int64], total: int) -> Held:
+def _made(engine: Engine, state: State, users: NDArray[np.int64], total: int) -> dict[str, Array]:
     """What needs no training: solved, or reconstructed."""
     private: dict[str, Array] = {}
     for block in engine.blocks(users) if len(users) else []:
@@ -129,7 +139,7 @@ def _made(engine: Engine, state: State, users: NDArray[np.int64], total: int) ->
     for name, slot in engine.slots.items():
         if slot.owner in ("private", "fresh") and not slot.rows:
             private.setdefault(name, np.zeros((total, *slot.shape), np.float32))
-    return Held(np.arange(total), private, {})
+    return private
 
 
 def newcomers(split: Split, likes: Sequence[Sequence[int]]) -> Split:

@@ -8,6 +8,7 @@ stand the clients, whose code (``MetaMF.fit``) sees one client's model and sampl
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec.core.federated import Federated, Total, View, outgoing
 from fedrec.core.gradient import Batch
+from fedrec.core.moments import ServerAdam, moment_slots
 from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.split import Split
 from fedrec.engine.cohort import blocks
@@ -120,6 +122,27 @@ class Meta:
         slopes = torch.autograd.grad([given[n] for n in sent], list(network.values()), grad_outputs=pulls)
         sums = {n: slope.numpy() for n, slope in zip(names, slopes, strict=True)}
         return Total(sums, float(weights.sum(dtype=np.float64)), len(weights))
+
+    def welcome(self, state: State, users: NDArray[np.int64], steps: int) -> State:
+        """New users: the server learns a vector of each from its gradients, the network stays as it is.
+
+        A vector starts as the mean of those that are known, and moves by Adam with their spread as the scale.
+        """
+        known = state.server["users"]
+        adam, vectors = ServerAdam(float(known.std()) / 4), np.tile(known.mean(0), (self.split.n_users, 1))
+        held = {"users": vectors} | {
+            name: np.zeros(slot.shape, np.float32)
+            for name, slot in moment_slots(self.sums, ["users"], "server").items()
+        }
+        here = replace(state, server={**state.server, **held})
+        for step in range(1, steps + 1):
+            slope = np.zeros_like(vectors)
+            for block in self.blocks(users) if len(users) else []:
+                fitted = self.fit(here, state.round + step, block, Ask(rows=False))
+                assert isinstance(fitted.sent, Total)
+                slope += fitted.sent.sums["users"]
+            here = replace(here, server=adam.move(here.server, {"users": slope}))
+        return here
 
     # -- ranking -------------------------------------------------------------------------------
 

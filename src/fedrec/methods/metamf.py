@@ -22,9 +22,8 @@ from pydantic import Field
 
 from fedrec.core.federated import Federated, Params, Total
 from fedrec.core.gradient import Phase
+from fedrec.core.moments import ServerAdam, moment_slots
 from fedrec.core.slots import Array, Catalog, Slot, normal, server, shared, uniform, zeros
-
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class MetaMF(Federated):
@@ -58,8 +57,7 @@ class MetaMF(Federated):
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         """All of them the server's. What goes to a client is made from them for that client alone."""
         own = self.network(catalog)
-        moments = {f"adam.{n}.{m}": server(*s.shape, start=zeros()) for n, s in own.items() for m in "mv"}
-        return {**own, **moments, "adam.t": server(start=zeros())}
+        return own | moment_slots(own, own, "server")
 
     def network(self, catalog: Catalog) -> dict[str, Slot]:
         """User vectors, memory, and three branches: item table, first and second layer of the predictor."""
@@ -164,14 +162,6 @@ class MetaMF(Federated):
 
     def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
         """One step of Adam with the mean over samples of the back-propagated gradients."""
-        t = int(held["adam.t"]) + 1
-        rate, scale = np.float32(self.lr / (1 - BETA1**t)), np.float32(1 / (1 - BETA2**t))
-        new = {**held, "adam.t": np.asarray(t, np.float32)}
-        for name, value in total.sums.items():
-            m, v = f"adam.{name}.m", f"adam.{name}.v"
-            slope: Array = value / np.float32(total.weight) + np.float32(self.l2) * held[name]
-            new[m] = np.float32(BETA1) * held[m] + np.float32(1 - BETA1) * slope
-            new[v] = np.float32(BETA2) * held[v] + np.float32(1 - BETA2) * slope**2
-            root = np.sqrt(new[v] * scale) + np.float32(EPSILON)
-            new[name] = (held[name] - rate * new[m] / root).astype(np.float32)
-        return new
+        weight, decay = np.float32(total.weight), np.float32(self.l2)
+        slopes = {name: value / weight + decay * held[name] for name, value in total.sums.items()}
+        return ServerAdam(self.lr).move(held, slopes)
