@@ -86,7 +86,7 @@ class FedRAP(GradientMethod):
         return slots
 
     def grown(self, round: int) -> float:
-        """How much of λ and μ counts in a round (Section 3; the alternatives are those of its ablation)."""
+        """How much of λ and μ counts in a round: tanh is the paper's; what the others' names mean is our reading."""
         return {
             "tanh": math.tanh(round / 10),
             "fixed": 1.0,
