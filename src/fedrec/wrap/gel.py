@@ -52,23 +52,22 @@ class GEL(Wrapper):
         It is taken at whatever point the base asks for, so a base that moves its groups in turn has
         each perturbed in its turn.
         """
-        owners = ("private", "shared")
-        parts = {o: [n for g in groups if _side(g) == o for n in g.names] for o in owners}
+        radii = {"private": self.radius_private, "shared": self.radius_shared}
+        parts = {o: [n for g in groups if _side(g) == o for n in g.names] for o in radii}
 
         def sharp(q: Params) -> Any:
             fixed = {name: value.detach() for name, value in q.items()}
+            slopes, value = gradient(loss, fixed, [n for names in parts.values() for n in names])
+            slopes = {name: slope.detach() for name, slope in slopes.items()}
             total: Any = 0.0
             for owner, names in parts.items():
-                if not names:
-                    continue
-                radius = self.radius_shared if owner == "shared" else self.radius_private
-                moved = {n: q[n] for n in names}
-                if radius > 0:
-                    g, _ = gradient(loss, fixed, names)
-                    norm = sum((v.detach() ** 2).sum() for v in g.values()) ** 0.5
-                    moved = {n: q[n] + radius * g[n].detach() / (norm + TINY) for n in names}
-                total = total + loss({**fixed, **moved})
-            return loss(fixed) + (total - total.detach())  # the value is the loss itself
+                if radii[owner] > 0 and names:
+                    norm = sum((slopes[n] ** 2).sum() for n in names) ** 0.5
+                    moved = {n: q[n] + radii[owner] * slopes[n] / (norm + TINY) for n in names}
+                    total = total + loss({**fixed, **moved})
+                else:  # the gradient as it is
+                    total = total + sum((q[n] * slopes[n]).sum() for n in names)
+            return value.detach() + (total - total.detach())  # the value is the loss itself
 
         return sharp
 
