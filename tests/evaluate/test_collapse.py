@@ -56,5 +56,7 @@ def test_of_a_run(tastes: Interactions, method: str, slots: list[str]):
 def test_what_has_no_shared_table_is_refused(tastes: Interactions):
     with pytest.raises(FedrecError, match="popularity is not federated"):
         collapse(fedrec.run("popularity", tastes))
+    with pytest.raises(FedrecError, match="metamf keeps none"):
+        collapse(fedrec.run("metamf", tastes, rounds=1, settings={"hidden": 8}))
     with pytest.raises(FedrecError, match="clients=0 samples nobody"):
         collapse(fedrec.run("fedmf", tastes, rounds=1, settings={"dim": 4}), clients=0)

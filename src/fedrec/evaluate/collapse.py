@@ -83,6 +83,8 @@ def collapse(run: Run, clients: int = 50, seed: int = 0) -> Collapse:
     slots = federation.engine.slots
     after = federation.selected.moment.after.shared
     tables = {n: spectrum(v) for n, v in after.items() if slots[n].rows}
+    if not tables and not held.rows:
+        raise FedrecError(f"collapse looks at item tables: {run.method.label} keeps none")
     personal: dict[str, dict[int, Spectrum]] = {n: {} for n in held.rows}
     matched: dict[str, dict[int, Spectrum]] = {n: {} for n in held.rows}
     for name, own in held.rows.items():
