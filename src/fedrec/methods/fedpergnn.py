@@ -43,9 +43,9 @@ class FedPerGNN(GradientMethod):
     sends: ClassVar[Literal["moves", "gradients"]] = "gradients"
 
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
-    lr: float = Field(1.0, gt=0, description="learning rate of the user vector; found on validation")
+    lr: float = Field(5.0, gt=0, description="learning rate of the user vector; found on validation")
     lr_items: float = Field(
-        10.0, gt=0, description="server's learning rate of item rows; found on validation"
+        5.0, gt=0, description="server's learning rate of item rows; found on validation"
     )
     lr_layer: float = Field(0.1, gt=0, description="server's learning rate of the layer; found on validation")
     std: float = Field(0.1, gt=0, description="spread of the first vectors; found on validation")
