@@ -141,3 +141,10 @@ def test_the_page(cases: list[Case], tmp_path: Path) -> None:
     for line in lines:
         hr, std = 100 * line.mean("hr@10"), 100 * line.std("hr@10")  # type: ignore[operator]
         assert f"| `{line.case.name}` | {hr:.2f} ± {std:.2f} |" in text
+
+
+def test_a_line_with_fewer_seeds_is_compared_on_those(cases: list[Case], tmp_path: Path) -> None:
+    fedmf, popularity, _ = compare(cases, tmp_path, seeds=2)
+    difference = 100 * paired(popularity.first(1), fedmf.first(1)).difference
+    row = next(line for line in page([fedmf, popularity.first(1)]).splitlines() if "`popularity`" in line)
+    assert f" {difference:+.2f}" in row

@@ -80,6 +80,10 @@ class Line:
         values = self.values(name, full)
         return float(values.std(ddof=1)) if len(values) > 1 else None
 
+    def first(self, seeds: int) -> Line:
+        """The same with its first seeds only."""
+        return replace(self, results=self.results[:seeds], folders=self.folders[:seeds])
+
     def gains(self, metric: str = "ndcg", full: bool = False) -> NDArray[np.float64]:
         """What each user's test item gained, averaged over seeds: 1 for a hit, or its discount."""
         import polars as pl

@@ -44,9 +44,7 @@ class FedPerGNN(GradientMethod):
 
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
     lr: float = Field(5.0, gt=0, description="learning rate of the user vector; found on validation")
-    lr_items: float = Field(
-        5.0, gt=0, description="server's learning rate of item rows; found on validation"
-    )
+    lr_items: float = Field(5.0, gt=0, description="server's learning rate of item rows; found on validation")
     lr_layer: float = Field(0.1, gt=0, description="server's learning rate of the layer; found on validation")
     std: float = Field(0.1, gt=0, description="spread of the first vectors; found on validation")
     neighbours: int = Field(100, ge=0, description="at most so many neighbour users (the paper's)")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from fedrec.evaluate.compare import Line, holm, paired
+from fedrec.evaluate.compare import Line, Paired, holm, paired
 from fedrec.evaluate.protocol import protocol
 from fedrec.evaluate.published import published
 
@@ -27,7 +27,7 @@ def page(
         "",
         "HR@10 and NDCG@10 in percent: mean ± standard deviation over seeds, of the round selected on "
         "validation. *Full* ranks the whole catalogue instead of 99 sampled items. "
-        f"The column *− {reference}* is the difference in NDCG@10, paired over users; * marks p < {CERTAIN} "
+        f"The column *− {reference}* is the difference in NDCG@10, paired over users (and over the seeds that both have); * marks p < {CERTAIN} "
         "(Wilcoxon's signed-rank test, corrected by Holm within a table).",
         "",
     ]
@@ -67,8 +67,8 @@ def _about(name: str, result: dict[str, Any]) -> list[str]:
 
 def _table(lines: Sequence[Line], reference: str) -> list[str]:
     base = next((x for x in lines if x.case.name == reference), None)
-    others = [x for x in lines if base and x is not base and len(x.results) == len(base.results)]
-    tests = [paired(x, base) for x in others] if base else []
+    others = [x for x in lines if base and x is not base]
+    tests = [_paired_over_common_seeds(x, base) for x in others] if base else []
     differences = {
         x.case.name: f"{100 * test.difference:+.2f}{'*' if p < CERTAIN else ''}"
         for x, test, p in zip(others, tests, holm([test.p for test in tests]), strict=True)
@@ -91,6 +91,11 @@ def _table(lines: Sequence[Line], reference: str) -> list[str]:
             ]
         )
     return ["\n".join(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _paired_over_common_seeds(x: Line, base: Line) -> Paired:
+    seeds = min(len(x.results), len(base.results))
+    return paired(x.first(seeds), base.first(seeds))
 
 
 def _published(x: Line) -> Any:
