@@ -27,7 +27,8 @@ def page(
         "",
         "HR@10 and NDCG@10 in percent: mean ± standard deviation over seeds, of the round selected on "
         "validation. *Full* ranks the whole catalogue instead of 99 sampled items. "
-        f"The column *− {reference}* is the difference in NDCG@10, paired over users (and over the seeds that both have); * marks p < {CERTAIN} "
+        f"The column *− {reference}* is the difference in NDCG@10, paired over users (and over the seeds that "
+        f"both have); * marks p < {CERTAIN} "
         "(Wilcoxon's signed-rank test, corrected by Holm within a table).",
         "",
     ]
