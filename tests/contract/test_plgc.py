@@ -121,6 +121,15 @@ def test_the_weight_is_recorded(tastes: Interactions) -> None:
     assert len(run.history["mix"][0]) == tastes.n_users
 
 
+class Undeclared(FedMF):
+    """FedMF to which only automatic differentiation knows the way."""
+
+    name: ClassVar[str] = "undeclared"
+
+    def log_linear(self) -> None:
+        return None
+
+
 def test_the_trace_weight_by_hand() -> None:
     """With a linear scorer tr K_X = Σ σ'(x)²·‖w‖²: only how far the sigmoid is saturated tells L from G."""
     method = PLGC(FedMF(dim=2))
@@ -137,7 +146,9 @@ def test_the_trace_weight_by_hand() -> None:
         return ((s * (1 - s)) ** 2).sum()  # the third sample is padding
 
     k_local, k_global = trace(p["items_local"]), trace(p["items"])
-    assert method.weigh(p, batch).item() == pytest.approx((k_local / (k_local + k_global)).item(), rel=1e-5)
+    expected = pytest.approx((k_local / (k_local + k_global)).item(), rel=1e-5)
+    assert method.weigh(p, batch).item() == expected
+    assert PLGC(Undeclared(dim=2)).weigh(p, batch).item() == expected, "the derivative says the same"
 
 
 def test_the_redundancy_loss_by_hand() -> None:
