@@ -19,7 +19,7 @@ NEURAL = ["fedncf", "metamf", "fedpergnn", "fedrecgel"]
 BASES = ("fedmf", "fedncf", "fedrecon", "pfedrec")
 WRAPPED = [f"{base}+{wrapper}" for wrapper in ("dualper", "gel", "plgc") for base in BASES]
 ELSEWHERE = ("ml-1m", "amazon-video", "filmtrust", "lastfm-2k")
-ALONE = ("fedmf", "fedncf", "fedrap", "pfedrec")  # also never aggregated, as a control
+ALONE = ("fedmf", "fedncf", "pfedrec")  # also never aggregated, as a control
 RADII = {"filmtrust": (0.02, 0.0), "amazon-video": (0.2, 0.01)}  # FedRecGEL's; elsewhere its defaults
 
 

@@ -25,11 +25,18 @@ def mlp_slots(name: str, sizes: Sequence[int], owner: Owner, xavier: bool = Fals
     return slots
 
 
-def mlp(p: Any, name: str, layers: int, x: Any) -> Any:
-    """Apply it: ReLU after every layer but the last."""
+def mlp(p: Any, name: str, layers: int, *inputs: Any) -> Any:
+    """Apply it: ReLU after every layer but the last.
+
+    Several inputs are meant as concatenated. The first layer takes each by itself, so that its work for a user
+    is not repeated for every item, nor that for an item for every user.
+    """
     from torch import relu
 
-    for layer in range(layers):
-        x = x @ getattr(p, f"{name}_w{layer}").T + getattr(p, f"{name}_b{layer}")
-        x = relu(x) if layer < layers - 1 else x
+    x, start = getattr(p, f"{name}_b0"), 0
+    for part in inputs:
+        end = start + part.shape[-1]
+        x, start = x + part @ getattr(p, f"{name}_w0")[:, start:end].T, end
+    for layer in range(1, layers):
+        x = relu(x) @ getattr(p, f"{name}_w{layer}").T + getattr(p, f"{name}_b{layer}")
     return x

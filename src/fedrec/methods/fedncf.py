@@ -136,10 +136,9 @@ class FedNCF(GradientMethod):
 
         neumf = self.model == "neumf"
         rows, user = (p.items_mlp[i], p.user_mlp) if neumf else (p.items[i], p.user)
-        both = cat([user.expand(*rows.shape[:-1], -1), rows], dim=-1)
         if not neumf:
-            return mlp(p, "layer", len(self.hidden) + 1, both)[..., 0]
-        deep = relu(mlp(p, "layer", len(self.hidden), both))
+            return mlp(p, "layer", len(self.hidden) + 1, user, rows)[..., 0]
+        deep = relu(mlp(p, "layer", len(self.hidden), user, rows))
         return cat([p.user * p.items[i], deep], dim=-1) @ p.output_w + p.output_b
 
     def cut(self, samples: Batch) -> Iterator[Batch]:
