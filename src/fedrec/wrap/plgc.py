@@ -117,16 +117,23 @@ class PLGC(Wrapper):
         return p | met
 
     def loss(self, p: Params, batch: Batch) -> Any:
-        a = self.weigh(p, batch)
+        p, batch = self.gathered(p, batch)
+        a = self._balanced(p, batch)
         mixed = {n: a * p[mine] + (1 - a) * p[n].detach() for n, mine in self.shared_tables.items()}
         value = self.base.loss({**p, **mixed}, batch)
-        if self.redundancy == 0:
-            return value
-        t = self.tables(p)
-        for name, mine in self.shared_tables.items():
-            local, fixed = getattr(t, mine)[batch.items], getattr(t, name)[batch.items].detach()
-            value = value + self.redundancy * redundancy(local, fixed, batch.mask, self.gamma)
+        if self.redundancy > 0:
+            for name, mine in self.shared_tables.items():
+                terms = redundancy(p[mine], p[name].detach(), batch.mask, self.gamma)
+                value = value + self.redundancy * terms
         return value
+
+    def gathered(self, p: Params, batch: Batch) -> tuple[Params, Batch]:
+        """The rows of a batch in place of the tables, sample by sample: a score depends on its own row only."""
+        from torch import arange
+
+        t = self.tables(p)
+        rows = {name: getattr(t, name)[batch.items] for name in self.row_slots}
+        return {**p, **rows}, batch._replace(items=arange(len(batch.items)))
 
     def fit(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
         p, loss = super().fit(p, passes, plan)
@@ -156,6 +163,9 @@ class PLGC(Wrapper):
 
     def weigh(self, p: Params, batch: Batch) -> Any:
         """a, the weight of the local table for a batch; a number without gradient."""
+        return self._balanced(*self.gathered(p, batch))
+
+    def _balanced(self, p: Params, batch: Batch) -> Any:
         import torch
 
         if self.balance == "fixed":
@@ -169,11 +179,6 @@ class PLGC(Wrapper):
             a = torch.sigmoid(self._alignment(local, batch) - self._alignment(fixed, batch))
         return a.detach().clamp(LEAST, MOST)
 
-    def _rows(self, p: Params, batch: Batch) -> Params:
-        """The batch's item rows, sample by sample: a score then depends on its own row only."""
-        t, slots = self.base.tables(p), self.base.slots(Catalog(1, 1))
-        return {name: getattr(t, name)[batch.items] for name, slot in slots.items() if slot.rows}
-
     def _trace(self, p: Params, batch: Batch) -> Any:
         """tr J Jᵀ: the squared lengths of each sample's gradient in its item row.
 
@@ -186,11 +191,11 @@ class PLGC(Wrapper):
             return ((s * (1 - s)) ** 2 * batch.mask).sum() * (p[linear.vector] ** 2).sum()
 
         def f(rows: Params) -> Any:
-            x = self.base.logits(self.base.tables({**p, **rows}), torch.arange(len(batch.items)))
+            x = self.base.logits(self.base.tables({**p, **rows}), batch.items)
             return (torch.sigmoid(x) * batch.mask).sum()
 
-        grads = torch.func.grad(f)(self._rows(p, batch))
-        return sum((grads[name] ** 2).sum() for name in self.shared_tables)
+        grads = torch.func.grad(f)({name: p[name] for name in self.shared_tables})
+        return sum((g**2).sum() for g in grads.values())
 
     def _alignment(self, p: Params, batch: Batch) -> Any:
         """⟨K, yyᵀ⟩ / (‖K‖·‖yyᵀ‖) with K of the score function's arrays and y = ±1.
@@ -204,8 +209,8 @@ class PLGC(Wrapper):
             x = self.base.logits(self.base.tables({**p, **scorer, **one}), torch.zeros(1, dtype=torch.long))
             return torch.sigmoid(x[0])
 
-        scorer = {name: p[name] for name in self.scorer}
-        grads = torch.func.vmap(torch.func.grad(f), in_dims=(None, 0))(scorer, self._rows(p, batch))
+        scorer, rows = ({name: p[name] for name in names} for names in (self.scorer, self.base.row_slots))
+        grads = torch.func.vmap(torch.func.grad(f), in_dims=(None, 0))(scorer, rows)
         jacobian = torch.cat([g.reshape(len(batch.items), -1) for g in grads.values()], dim=1)
         jacobian = jacobian * batch.mask[:, None]
         y = 2 * batch.labels - 1
