@@ -144,3 +144,15 @@ def test_auto_takes_the_kernel() -> None:
     parts = split(scalable(20, 30, 200), "strict", 0)
     assert Federation(make("pfedrec"), parts).engine.name == "fused"  # type: ignore[arg-type]
     assert Federation(make("pfedrec", {"hidden": "4"}), parts).engine.name == "plain"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["plain", "fused"])
+def test_a_client_that_runs_away_does_not_take_the_others_with_it(engine: str) -> None:
+    parts = split(scalable(60, 50, 900), "strict", 0)
+    federation = Federation(FedMF(dim=4, eta=0.5), parts, engine_name=engine)
+    federation.state.private["score"][7] = 1e6
+    before = federation.state
+    record = federation.play(evaluate=False)
+    assert (record.dropped, record.loss < 10) == (1, True)
+    np.testing.assert_array_equal(federation.state.private["score"][7], before.private["score"][7])
+    assert np.abs(federation.state.shared["items"]).max() < 10

@@ -16,6 +16,8 @@ from fedrec.engine.state import State
 from fedrec.engine.store import Own, Rows
 from fedrec.engine.upload import Upload
 
+WILD = 1e4  # a loss beyond it: a client that ran away, dropped before it takes the others with it
+
 
 @dataclass(frozen=True)
 class Held:
@@ -40,7 +42,7 @@ ROWS = Ask()
 
 @dataclass(frozen=True)
 class Fitted:
-    """Some clients after their local training. A client that is not finite is as before the round."""
+    """Some clients after their local training. One that is not finite, or wild, is as before the round."""
 
     users: NDArray[np.int64]
     private: dict[str, Array]

@@ -21,7 +21,7 @@ from fedrec.core.gradient import Batch, Phase
 from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.split import Split
 from fedrec.engine.cohort import blocks
-from fedrec.engine.interface import ROWS, Ask, Fitted, Held
+from fedrec.engine.interface import ROWS, WILD, Ask, Fitted, Held
 from fedrec.engine.samples import Samples, draw_samples, sample_counts
 from fedrec.engine.state import State, freshly, localized, starting
 from fedrec.engine.store import Kept, Own, Rows, overlay
@@ -67,7 +67,7 @@ class Plain:
         plan = self.method.plan(self.catalog, round)
         samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
         before, after, sent, loss = self._train(state, round, samples, plan, own={})
-        finite = _finite([loss, *sent.values(), *(after[n] for n in before)])
+        finite = _finite([loss, *sent.values(), *(after[n] for n in before)]) & (np.abs(loss) < WILD)
         if not finite.all():
             after = {n: _where(finite, v, before[n]) for n, v in after.items() if n in before}
         held = samples.held()

@@ -220,7 +220,7 @@ class Federation:
     def _check(self, record: Round) -> None:
         """Stop where training runs away, before anything of this round is kept."""
         if record.dropped > MOST_DROPPED * record.clients:
-            what = f"{record.dropped} of {record.clients} clients had updates that are not finite"
+            what = f"{record.dropped} of {record.clients} clients ran away"
         elif self.first_loss is not None and abs(record.loss) > FAR * max(abs(self.first_loss), 0.01):
             what = f"the loss is {record.loss:.3g} after {self.first_loss:.3g} in the first round"
         else:

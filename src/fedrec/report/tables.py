@@ -77,7 +77,9 @@ def notes(result: dict[str, Any]) -> list[str]:
             "Use --protocol strict for honest figures."
         )
     if result["clients_dropped"]:
-        found.append(f"{result['clients_dropped']} client updates were not finite and were dropped.")
+        found.append(
+            f"{result['clients_dropped']} client updates were not finite, or had a senseless loss, and were dropped."
+        )
     if result["users_short_of_candidates"]:
         found.append(
             f"{result['users_short_of_candidates']:,} users had fewer than "

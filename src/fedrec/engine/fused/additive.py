@@ -18,6 +18,7 @@ import numpy as np
 
 from fedrec.data.negatives import fill_order, fill_samples, sample_count
 from fedrec.engine.fused.steps import FAST, F, sigmoid_softplus
+from fedrec.engine.interface import WILD
 
 
 class Numbers(NamedTuple):
@@ -212,7 +213,7 @@ def train_additive(
 @nb.njit(cache=True, nogil=True)
 def _is_finite(loss: Any, w: Any, b: Any, c: Any, d: Any) -> bool:
     # np.isfinite asks whether x − x is a number, which fastmath (a callee inherits it) folds to 0.
-    return bool(abs(loss + b[0] + _total(w, c, d)) < F(np.inf))
+    return bool(abs(loss + b[0] + _total(w, c, d)) < F(np.inf) and abs(loss) < F(WILD))
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST)

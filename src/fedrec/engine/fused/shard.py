@@ -15,6 +15,7 @@ from fedrec.data.negatives import fill_order, fill_samples, sample_count
 from fedrec.engine.fused.clock import ticks
 from fedrec.engine.fused.prefetch import AHEAD, prefetch
 from fedrec.engine.fused.steps import FAST, F, step
+from fedrec.engine.interface import WILD
 from fedrec.engine.samples import choose_part
 
 # Columns of a compiled plan: one line per phase.
@@ -119,7 +120,7 @@ def train_shard(
             for j in range(dim):
                 check += table[row, j]
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
-        finite[c] = abs(check) < F(np.inf)
+        finite[c] = abs(check) < F(np.inf) and abs(losses[c]) < F(WILD)
         if finite[c]:
             vectors[c] = w
             biases[c] = b[0]
