@@ -44,8 +44,8 @@ class FedNCF(GradientMethod):
         (32, 16, 8), min_length=1, description="hidden layers; for neumf 128,64,32"
     )
     # The paper does not publish its learning rates: found on validation (ML-100K, protocol paper).
-    lr: float = Field(30.0, gt=0, description="learning rate of the user vector")
-    eta: float = Field(60.0, gt=0, description="item learning rate = items of the catalogue × eta")
+    lr: float = Field(15.0, gt=0, description="learning rate of the user vector")
+    eta: float = Field(40.0, gt=0, description="item learning rate = items of the catalogue × eta")
     lr_layers: float = Field(1.0, gt=0, description="learning rate of the layers")
     lr_server: float = Field(0.001, gt=0, description="server=adam: learning rate of the shared part")
     participation: float = Field(
