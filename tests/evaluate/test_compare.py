@@ -148,3 +148,12 @@ def test_a_line_with_fewer_seeds_is_compared_on_those(cases: list[Case], tmp_pat
     difference = 100 * paired(popularity.first(1), fedmf.first(1)).difference
     row = next(line for line in page([fedmf, popularity.first(1)]).splitlines() if "`popularity`" in line)
     assert f" {difference:+.2f}" in row
+
+
+def test_seeds_that_are_missing_are_named(cases: list[Case], tmp_path: Path) -> None:
+    compare(cases[:2], tmp_path, seeds=1)
+    so_far = finished(cases[:2], tmp_path, 2)
+    assert [line.note for line in so_far] == ["1 of 2 seeds so far"] * 2
+    assert "`fedmf`, `popularity`: 1 of 2 seeds so far." in page(so_far).replace(
+        "`popularity`, `fedmf`", "`fedmf`, `popularity`"
+    )

@@ -173,7 +173,9 @@ def finished(
         failed = next((_failure(path).read_text("utf-8") for path in places if _failure(path).exists()), "")
         if found or failed:
             results, paths = [result for _, result in found], [path for path, _ in found]
-            lines.append(Line(case, results, paths, failed, _note(results, slow, numbers)))
+            missing = len(results) < len(numbers)
+            so_far = f"{len(results)} of {len(numbers)} seeds so far" if missing else ""
+            lines.append(Line(case, results, paths, failed, _note(results, slow, numbers) or so_far))
     return lines
 
 

@@ -46,7 +46,8 @@ def _section(name: str, data: str, lines: Sequence[Line], reference: str) -> lis
     sources = {found.source for x in done if (found := _published(x))}
     text += [f"Published: {source}." for source in sorted(sources)]
     text += [f"`{x.case.name}` with {_settings(x)}." for x in done if x.case.settings]
-    text += [f"`{x.case.name}`: {x.note}." for x in done if x.note]
+    notes = dict.fromkeys(x.note for x in done if x.note)
+    text += [f"{', '.join(f'`{x.case.name}`' for x in done if x.note == note)}: {note}." for note in notes]
     text += [f"`{x.case.name}` could not be run: {x.failed.rstrip('.')}." for x in lines if x.failed]
     return [*_paragraphs(text), ""]
 
