@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, View, outgoing
-from fedrec.core.gradient import Batch, Phase
+from fedrec.core.gradient import Batch, GradientMethod, Phase
 from fedrec.core.slots import Array, Catalog, Slot
 from fedrec.data.split import Split
 from fedrec.engine.cohort import blocks
@@ -67,7 +67,9 @@ class Plain:
         plan = self.method.plan(self.catalog, round)
         samples = draw_samples(self.split, self.seed, round, users, plan, self.method.negatives)
         before, after, sent, loss = self._train(state, round, samples, plan, own={})
-        finite = _finite([loss, *sent.values(), *(after[n] for n in before)]) & (np.abs(loss) < WILD)
+        finite = _finite([loss, *sent.values(), *(after[n] for n in before)])
+        if isinstance(self.method, GradientMethod):  # whose losses are means over samples; others are sums
+            finite &= np.abs(loss) < WILD
         if not finite.all():
             after = {n: _where(finite, v, before[n]) for n, v in after.items() if n in before}
         held = samples.held()
