@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := torch,dev
 
-.PHONY: demo test lint fuzz published bench clean
+.PHONY: demo test lint fuzz published clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed

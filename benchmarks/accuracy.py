@@ -54,7 +54,6 @@ def main() -> None:
     parser.add_argument(
         "--slow", type=float, default=300, help="seconds of a run beyond which one seed is enough"
     )
-    parser.add_argument("--local", action="store_true", help="beside each federated method, never aggregated")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--page-only", action="store_true", help="train nothing, write the page")
     asked = parser.parse_args()
@@ -65,12 +64,16 @@ def main() -> None:
         and (not asked.protocol or case.protocol in asked.protocol)
         and (not asked.method or case.method in asked.method)
     ]
+    if not wanted:
+        parser.error("nothing here is called that: see cases() for methods, data sets and protocols")
     if not asked.page_only:
         compare(
-            wanted, asked.results, asked.seeds, threads=asked.threads, slow=asked.slow, local=asked.local,
+            wanted, asked.results, asked.seeds, threads=asked.threads, slow=asked.slow,
             say=lambda text: print(text, flush=True),
         )  # fmt: skip
-    done = finished(cases(), asked.results, asked.seeds, slow=asked.slow, local=asked.local)
+    done = finished(cases(), asked.results, asked.seeds, slow=asked.slow)
+    if not done:
+        parser.error(f"nothing is finished in {asked.results}: {asked.page} stays as it is")
     asked.page.write_text(page(done), encoding="utf-8")
     print(f"{sum(len(line.results) for line in done)} runs on {asked.page}")
 

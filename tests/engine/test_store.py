@@ -48,10 +48,10 @@ def test_unknown_clients_hold_nothing(store: RowStore) -> None:
 
 
 def test_arrays_give_the_store_again(store: RowStore) -> None:
-    again = RowStore.from_arrays(store.arrays())
+    again = RowStore.from_pieces({n: np.asarray(v) for n, v in store.pieces().items()})
     assert len(again) == len(store) == 2
     assert all(content(again, u) == content(store, u) for u in (3, 4, 5))
-    empty = RowStore.from_arrays(RowStore((2,)).arrays())
+    empty = RowStore.from_pieces({n: np.asarray(v) for n, v in RowStore((2,)).pieces().items()})
     assert len(empty) == 0
     assert empty.width == (2,)
 

@@ -15,11 +15,11 @@ from fedrec.core.method import Method
 from fedrec.core.slots import Array, Catalog, Slot
 
 
-def layers(method: Method) -> Iterator[Method]:
+def chain(method: Method) -> Iterator[Method]:
     """A method with everything under it, the outermost first."""
     yield method
     if isinstance(method, Wrapper):
-        yield from layers(method.base)
+        yield from chain(method.base)
 
 
 class Wrapper(GradientMethod):
@@ -34,7 +34,7 @@ class Wrapper(GradientMethod):
             raise FedrecError(
                 f"{self.name} goes over methods trained by gradient steps: {base.label} has no {missing}"
             )
-        if self.name in (layer.name for layer in layers(base)):
+        if self.name in (part.name for part in chain(base)):
             raise FedrecError(f"{base.label} has {self.name} in it already: put it over once")
         if base.closed:
             raise FedrecError(f"{self.name} does not go over {base.label}: {base.closed}")

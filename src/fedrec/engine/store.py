@@ -98,11 +98,6 @@ class RowStore:
         rows = self.get(users)
         return {"users": users, "indptr": rows.held.indptr, "items": rows.held.items, "values": rows.values}
 
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> RowStore:
-        rows = Rows(Ragged(arrays["indptr"], arrays["items"]), arrays["values"])
-        return cls(rows.values.shape[1:]).put(arrays["users"], rows, keep_others=False)
-
     def pieces(self) -> dict[str, NDArray[Any] | Values]:
         """The same in parts, for a file: values are fetched from the pool one part at a time."""
         users = np.flatnonzero(np.diff(self.index.indptr))

@@ -17,6 +17,7 @@ from fedrec.core.loglinear import LogLinear
 from fedrec.core.optim import SGD
 from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Catalog
+from fedrec.core.wrapper import chain
 from fedrec.data.negatives import NEGATIVES, SHUFFLE
 from fedrec.data.split import Ragged, Split
 from fedrec.engine.fused.rank import score_all_rows, score_lines
@@ -38,14 +39,12 @@ def why_not(method: Federated, local: bool) -> str | None:
         return "its score is not one inner product per item"
     if local:
         return "without aggregation every client keeps its own table"
-    inner: Any = method
-    while inner is not None:
+    for part in chain(method):
         # A subclass that changes the mathematics inherits the declaration, but not its truth.
-        owner = _definer(type(inner), "log_linear")
+        owner = _definer(type(part), "log_linear")
         for seam in SEAMS:
-            if issubclass(_definer(type(inner), seam), owner) and _definer(type(inner), seam) is not owner:
-                return f"{type(inner).__name__} changes '{seam}' of {owner.__name__}"
-        inner = getattr(inner, "base", None)
+            if issubclass(_definer(type(part), seam), owner) and _definer(type(part), seam) is not owner:
+                return f"{type(part).__name__} changes '{seam}' of {owner.__name__}"
     return next(
         filter(None, (_other_moves(phase, declared) for phase in method.plan(Catalog(1, 1), 1))), None
     )
