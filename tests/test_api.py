@@ -170,6 +170,17 @@ def test_a_method_of_ones_own_is_found_again(small: Interactions, tmp_path: Path
         ("fedmf", {"clients": 41}, "clients=41 is more than the 40 there are: ask for fewer"),
         ("fedmf", {"clients": "many"}, "clients=many is not valid"),
         ("fedmf", {"view": "mine"}, "view=mine is not valid"),
+        (
+            "fcf",
+            {"view": "own"},
+            "view 'own' does not apply to fcf: its devices have no item rows of their own",
+        ),
+        ("fedals", {"view": "random"}, "view 'random' does not apply to fedals"),
+        (
+            "fedmf",
+            {"view": "global", "local": True},
+            "view 'global' does not apply to fedmf: nothing is aggregated",
+        ),
         ("fedmf", {"engine": "quick"}, "engine=quick is not valid"),
         ("fedmf", {"eval_every": 0}, "eval_every=0 is not valid"),
         ("fedmf", {"patience": 0}, "patience=0 is not valid"),

@@ -27,6 +27,7 @@ class TestFedRAPPlain(TestFedRAP):
 
 class TestFedRAPCommonOnly(TestFedRAP):
     method: ClassVar[Federated] = FedRAP(dim=8, lr_args=10, mu=0.01, parts="common")
+    view: ClassVar[View] = "global"  # there is no other
 
 
 class TestFedRAPWithThreshold(TestFedRAP):

@@ -19,9 +19,10 @@ from fedrec.testing import different, scores, trained
 VIEWS: tuple[View, ...] = ("own", "global", "random")
 
 
-def test_training_does_not_depend_on_the_view(small: Interactions) -> None:
+@pytest.mark.parametrize("name", ["pfedrec", "fedmf", "fedncf", "fedrap", "fedmf+plgc"])
+def test_training_does_not_depend_on_the_view(small: Interactions, name: str) -> None:
     """So that any view can be asked of any run: it gives what a run under that view gives."""
-    runs = {view: fedrec.run("pfedrec", small, rounds=1, settings={"dim": 8}, view=view) for view in VIEWS}
+    runs = {view: fedrec.run(name, small, rounds=1, settings={"dim": 8}, view=view) for view in VIEWS}
     asked = runs["own"]
     for view, run in runs.items():
         assert asked.federation is not None

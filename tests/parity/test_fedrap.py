@@ -75,7 +75,7 @@ def test_fused_equals_plain(name: str) -> None:
     assert_alike(plain, fused)
     assert plain.selected is not None
     assert fused.selected is not None
-    for view in ("own", "global", "random"):
+    for view in plain.views:
         a, b = (f.scorer(f.selected.moment, view).all(f.everyone) for f in (plain, fused))  # type: ignore[union-attr]
         assert far(a, b) < TOLERANCE, view
     assert (

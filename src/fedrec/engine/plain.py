@@ -163,11 +163,7 @@ class Plain:
 
     def held(self, state: State, round: int, users: NDArray[np.int64], view: View) -> Held:
         """What devices rank with outside of a round, from the state alone."""
-        own = {
-            n: Kept(state.rows[n], users)
-            for n in state.rows
-            if view == "own" or self.slots[n].owner == "private"
-        }
+        own = {n: Kept(store, users) for n, store in state.rows.items()} if view != "global" else {}
         private = {n: state.private[n][users] for n in self._named("private", rows=False)}
         if self._named("fresh", rows=False):
             private |= self._reconstruct(state, round, users, own)

@@ -117,9 +117,10 @@ class Rap:
         )
 
     def held(self, state: State, round: int, users: NDArray[np.int64], view: View) -> Held:
-        """A device ranks with its own vector and personal rows, whatever the view of the common ones."""
+        """A device ranks with its own vector, and its personal rows unless the common ones are asked for."""
         private = {name: state.private[name][users] for name in ("user", "bias")}
-        return Held(users, private, {name: Kept(store, users) for name, store in state.rows.items()})
+        own = {name: Kept(store, users) for name, store in state.rows.items()} if view != "global" else {}
+        return Held(users, private, own)
 
     def score(self, state: State, held: Held, items: NDArray[np.int32]) -> Array:
         w, b = held.private["user"], held.private["bias"]

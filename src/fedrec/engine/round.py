@@ -126,7 +126,8 @@ class Federation:
         if self.clients is None and not self.local:
             self.clients = self.method.default_clients
         self.cohort = cohort_size(self.clients, self.split.n_users)
-        self.view = self.view or ("own" if self.local else self.method.default_view)
+        usual = self.method.default_view
+        self.view = self._asked(self.view) or (usual if usual in self.views else self.views[0])
         self.everyone = np.arange(self.split.n_users)
         self.state = begin(self.engine.slots, self.split.n_users, self.seed)
         if self.cohort < self.split.n_users and self.method.tunes_rows:  # own rows cannot be replayed: stored
@@ -254,7 +255,21 @@ class Federation:
         return replace(at, shared=shared, server=server)
 
     def scorer(self, moment: Moment, view: View | None = None) -> ViewScorer:
-        return ViewScorer(self.engine, moment, view or self.view)  # type: ignore[arg-type]
+        return ViewScorer(self.engine, moment, self._asked(view) or self.view)  # type: ignore[arg-type]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What its clients can rank with."""
+        if self.local:
+            return ("own", "random")
+        kept = any(s.rows and s.owner == "private" for s in self.engine.slots.values())
+        return ("own", "global", "random") if self.method.tunes_rows or kept else ("global",)
+
+    def _asked(self, view: View | None) -> View | None:
+        if view is not None and view not in self.views:
+            why = "nothing is aggregated" if self.local else "its devices have no item rows of their own"
+            raise FedrecError(f"view '{view}' does not apply to {self.method.label}: {why}")
+        return view
 
     def ranks(self, moment: Moment, which: Any, view: View | None = None) -> Ranks:
         """Ranks against the sampled candidates, block by block as in training."""

@@ -46,6 +46,7 @@ class FedALS(Federated):
         "sign; both are hidden only in sums, so run it behind secure aggregation"
     )
     negatives: ClassVar[bool] = False
+    tunes_rows: ClassVar[bool] = False
     sizes: ClassVar[tuple[str, ...]] = ("clients",)
 
     dim: int = Field(128, ge=1, le=1024, description="length of user and item vectors")

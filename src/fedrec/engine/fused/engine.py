@@ -180,7 +180,7 @@ class Fused:
         return np.repeat(made[0][None], len(users), axis=0), np.repeat(made[1][None], len(users), axis=0)
 
     def held(self, state: State, round: int, users: NDArray[np.int64], view: View) -> Held:
-        own = {n: store.get(users) for n, store in state.rows.items()} if view == "own" else {}
+        own = {n: store.get(users) for n, store in state.rows.items()} if view != "global" else {}
         vectors, biases = self._private(state, round, users)
         if self.fresh:  # made again on all of the device's samples, items as they are
             phases = self.method.plan(self.catalog, round)
