@@ -53,6 +53,13 @@ def test_of_a_run(tastes: Interactions, method: str, slots: list[str]):
     assert collapse(run, clients=7).personal[slots[0]].keys() == found.personal[slots[0]].keys()
 
 
+@pytest.mark.parametrize("method", ["fcf", "fedals", "fedpergnn"])
+def test_without_rows_of_their_own_there_is_the_global_table(tastes: Interactions, method: str):
+    found = collapse(fedrec.run(method, tastes, rounds=2, settings={"dim": 6}, threads=1))
+    assert set(found.summary()) == {"items global"}
+    assert found.tables["items"].effective_rank > 1
+
+
 def test_what_has_no_shared_table_is_refused(tastes: Interactions):
     with pytest.raises(FedrecError, match="popularity is not federated"):
         collapse(fedrec.run("popularity", tastes))

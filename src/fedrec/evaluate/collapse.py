@@ -79,7 +79,7 @@ def collapse(run: Run, clients: int = 50, seed: int = 0) -> Collapse:
         raise FedrecError(f"clients={clients} samples nobody: ask for at least one")
     n_users = federation.split.n_users
     users = np.sort(generator(seed, CLIENTS).choice(n_users, min(clients, n_users), replace=False))
-    _, held = federation.scorer(federation.selected.moment, "own").held(users)
+    _, held = federation.scorer(federation.selected.moment, federation.views[0]).held(users)
     slots = federation.engine.slots
     after = federation.selected.moment.after.shared
     tables = {n: spectrum(v) for n, v in after.items() if slots[n].rows}
