@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -100,15 +103,19 @@ def _settings(name: str) -> dict[str, Any]:
             }
             for field in own_fields(kind)
         ]
-        about = (kind.__doc__ or "").strip() or _module_docstring(kind)
-        parts.append({"name": part, "citation": kind.citation, "about": about, "settings": fields})
+        parts.append({"name": part, "citation": kind.citation, "about": _about(kind), "settings": fields})
     return {"method": name, "parts": parts}
 
 
-def _module_docstring(kind: type) -> str:
-    import sys
+def _about(kind: type) -> str:
+    """What its file says of it, then what the class says of itself."""
+    said = (sys.modules[kind.__module__].__doc__, kind.__doc__)
+    return "\n\n".join(inspect.cleandoc(text) for text in said if text)
 
-    return (sys.modules[kind.__module__].__doc__ or "").strip()
+
+def _flowing(text: str) -> str:
+    """Paragraphs on one line each, so that they wrap where the terminal ends; formulas are indented and stay."""
+    return re.sub(r"(?<=\S)\n(?=\S)(?!- )", " ", text)
 
 
 def _settings_tables(facts: dict[str, Any]) -> list[Any]:
@@ -124,6 +131,6 @@ def _settings_tables(facts: dict[str, Any]) -> list[Any]:
             default = field["default"]
             text = ",".join(map(str, default)) if isinstance(default, list) else str(default)
             table.add_row(field["name"], text or "(none)", field["description"])
-        shown += [Text(part["name"], style="bold"), Text(part["about"] + "\n")]
+        shown += [Text(part["name"], style="bold"), Text(_flowing(part["about"]) + "\n")]
         shown.append(table if part["settings"] else Text("It has no settings."))
     return shown
