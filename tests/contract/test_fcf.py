@@ -38,8 +38,8 @@ class TestFCF(MethodContract):
         )
         f = np.einsum("ui,ud->id", c * (p - x @ y.T), x)
         slope = -2 * f + 2 * 2 * y
-        m = 0.4 * before.server["adam_m"] + 0.6 * slope
-        v = 0.99 * before.server["adam_v"] + 0.01 * slope**2
+        m = 0.4 * before.server["adam.items.m"] + 0.6 * slope
+        v = 0.99 * before.server["adam.items.v"] + 0.01 * slope**2
         expected = y - 0.1 * m / (1 - 0.4**2) / (np.sqrt(v / (1 - 0.99**2)) + 1e-8)
         np.testing.assert_allclose(federation.state.shared["items"], expected, atol=2e-4)
 

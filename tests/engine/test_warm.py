@@ -10,12 +10,16 @@ import pytest
 
 import fedrec
 from fedrec.core.errors import FedrecError
+from fedrec.core.federated import View
 from fedrec.data.interactions import Interactions
-from fedrec.data.split import split
+from fedrec.data.split import Ragged, split
 from fedrec.data.worlds import two_tastes
 from fedrec.engine.round import Federation
-from fedrec.engine.warm import warm_start
+from fedrec.engine.store import Rows, RowStore
+from fedrec.engine.views import Moment
+from fedrec.engine.warm import carry_rows, warm_start
 from fedrec.methods import make
+from fedrec.testing import scores, some_users
 
 NEW = 4
 
@@ -42,6 +46,54 @@ def test_known_items_keep_their_rows_and_new_ones_get_one(name: str) -> None:
         np.testing.assert_array_equal(values, before.private[private])
     if name == "fedals":
         np.testing.assert_allclose(federation.state.shared["gram"], table.T @ table, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["fedmf", "pfedrec", "fedncf", "fedrecgel", "fedrap", "fedmf+plgc", "pfedrec+plgc", "fcf", "fedals"],
+)
+def test_known_clients_rank_known_items_as_before(name: str) -> None:
+    """Whatever devices keep is carried over too, in another order of users, with items come and gone."""
+    data = two_tastes()
+    run = fedrec.run(name, some_users(data, range(5, 35)), rounds=3, settings={"dim": 8})
+    federation = Federation(make(name, {"dim": 8}), split(grown(some_users(data, range(39, -1, -1)))))
+    warm_start(federation, run)
+    assert run.federation is not None
+    assert run.federation.selected is not None
+    view: View = "own" if federation.state.rows else "global"
+    before = scores(run.federation, run.federation.selected.moment, view)
+    after = scores(federation, Moment(None, federation.state), view)
+    known = after[39 - np.arange(5, 35), NEW:]
+    np.testing.assert_allclose(known, before, rtol=1e-3, atol=1e-4)
+    federation.play(evaluate=False)
+    assert np.isfinite(scores(federation, Moment(None, federation.state), view)).all()
+
+
+def test_rows_of_items_that_are_gone_go() -> None:
+    old = RowStore((1,)).put(
+        np.array([0, 2]),
+        Rows(
+            Ragged(np.array([0, 3, 5]), np.array([0, 1, 2, 1, 3], np.int32)),
+            np.arange(5.0, dtype="f4")[:, None],
+        ),
+        keep_others=True,
+    )
+    items = (np.array([0, 2, 3]), np.array([5, 4, 0]))
+    users = (np.array([0, 1, 2]), np.array([7, 1, 3]))
+    new = carry_rows(old, RowStore((1,)), users, items)
+    rows = new.get(np.array([7, 1, 3, 0]))
+    np.testing.assert_array_equal(rows.held.indptr, [0, 2, 2, 3, 3])
+    np.testing.assert_array_equal(rows.held.items, [4, 5, 0])
+    np.testing.assert_array_equal(rows.values[:, 0], [2, 0, 4])
+
+
+def test_a_server_that_knows_its_users_goes_on_with_the_same_ones() -> None:
+    data, settings = two_tastes(), {"hidden": 8, "memory": 4}
+    run = fedrec.run("metamf", data, rounds=2, settings=settings)
+    again = fedrec.run("metamf", data, rounds=1, settings=settings, start=run)
+    assert again.lines[0]["loss"] < run.lines[0]["loss"]
+    with pytest.raises(FedrecError, match="metamf has learned for its own users and items"):
+        fedrec.run("metamf", grown(data), rounds=1, settings=settings, start=run)
 
 
 def test_a_warm_run_is_as_good_after_a_round_as_the_earlier_one(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ class Federated(Method):
     default_view: ClassVar[View] = "global"
     default_clients: ClassVar[float | None] = None  # share of clients in a round; None is everyone
     turns: ClassVar[int] = 1  # groups that a round's clients come in; the server steps after each
+    bound: ClassVar[bool] = False  # whether the server's arrays fit just these users and items
     sizes: ClassVar[tuple[str, ...]] = ()  # server slots that say how many clients there are
     negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
     sends: ClassVar[Literal["moves", "gradients"]] = "moves"  # what its uploads are to the server

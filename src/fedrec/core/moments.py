@@ -20,7 +20,7 @@ def moment_slots(slots: dict[str, Slot], names: Iterable[str], owner: Owner) -> 
     made = {}
     for name in names:
         for part in "mv":
-            made[f"adam.{name}.{part}"] = Slot(owner, slots[name].shape, zeros())
+            made[f"adam.{name}.{part}"] = Slot(owner, slots[name].shape, zeros(), slots[name].rows)
         made[f"adam.{name}.t"] = Slot(owner, (), zeros())
     return made
 

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated
 from fedrec.core.slots import Array
-from fedrec.data.split import Split
+from fedrec.data.split import Ragged, Split
 from fedrec.engine.round import Federation
 from fedrec.engine.state import State
+from fedrec.engine.store import Rows, RowStore
 
 if TYPE_CHECKING:
     from fedrec.engine.run import Run
 
+BLOCK = 1024  # clients
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -39,6 +41,10 @@ def warm_start(federation: Federation, run: Run) -> None:
     if len(items[0]) == 0:
         raise FedrecError("the earlier run shares no item with this data: their ids differ")
     users = matched(_user_ids(run.split), _user_ids(federation.split))
+    if federation.method.bound and not _same(run.split, federation.split):
+        raise FedrecError(
+            f"the server of {run.method.label} has learned for its own users and items: start with the same ones"
+        )
     slots = federation.engine.slots
     carried = {
         part: {
@@ -54,7 +60,14 @@ def warm_start(federation: Federation, run: Run) -> None:
         for name, value in new.private.items()
         if name in old.private
     }
-    federation.state = State(new.round, **carried, private={**new.private, **private}, rows=new.rows)
+    rows = {
+        name: carry_rows(old.rows[name], store, users, items)
+        for name, store in new.rows.items()
+        if name in old.rows
+    }
+    federation.state = State(
+        new.round, **carried, private={**new.private, **private}, rows={**new.rows, **rows}
+    )
 
 
 def carry(old: Array, new: Array, places: Places, fresh: Array) -> Array:
@@ -62,6 +75,24 @@ def carry(old: Array, new: Array, places: Places, fresh: Array) -> Array:
     table = fresh.copy()
     table[places[1]] = old[places[0]]
     return table.astype(new.dtype)
+
+
+def carry_rows(old: RowStore, new: RowStore, users: Places, items: Places) -> RowStore:
+    """Rows that devices keep: those of the users and items that both have, some clients at a time."""
+    code = np.full(int(max(items[0].max(), old.index.items.max(initial=0))) + 1, -1, np.int32)
+    code[items[0]] = items[1]
+    change = new.change()
+    for start in range(0, len(users[0]), BLOCK):
+        before, after = (place[start : start + BLOCK] for place in users)
+        held, values = old.get(before)
+        now = code[held.items]
+        owner = np.repeat(np.arange(len(before)), np.diff(held.indptr))
+        order = np.lexsort((now, owner))
+        order = order[now[order] >= 0]
+        counts = np.bincount(owner[order], minlength=len(before))
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        change.put(after, Rows(Ragged(indptr, now[order]), values[order]))
+    return change.done(keep_others=True)
 
 
 def matched(old: NDArray[Any], new: NDArray[Any]) -> Places:
@@ -73,6 +104,11 @@ def matched(old: NDArray[Any], new: NDArray[Any]) -> Places:
 def _one(name: str, old: Array, new: Array, method: Federated) -> Array:
     """Arrays without item rows: carried over, but for what says how many there are."""
     return new if name in method.sizes else old
+
+
+def _same(a: Split, b: Split) -> bool:
+    same_items = np.array_equal(a.data.item_ids.astype(str), b.data.item_ids.astype(str))
+    return same_items and np.array_equal(_user_ids(a).astype(str), _user_ids(b).astype(str))
 
 
 def _user_ids(split: Split) -> NDArray[Any]:

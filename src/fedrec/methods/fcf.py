@@ -22,10 +22,10 @@ from pydantic import Field
 
 from fedrec.core.federated import Federated, Params, Total
 from fedrec.core.gradient import Phase
+from fedrec.core.moments import ServerAdam, moment_slots
 from fedrec.core.slots import Array, Catalog, Slot, constant, fresh, normal, server, shared, zeros
 
 STD = 0.1  # spread of the first item table
-EPSILON = 1e-8
 
 
 class FCF(Federated):
@@ -59,16 +59,14 @@ class FCF(Federated):
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         rows, d = catalog.n_items, self.dim
-        return {
+        slots = {
             "items": shared(rows, d, start=normal(STD), rows=True),
             # What every client computes from the items it downloads; the simulator does it once for all.
             "gram": shared(d, d, start=constant(np.eye(d) * rows * STD**2)),
             "user": fresh(d, start=zeros()),
             "clients": server(start=constant(catalog.n_users)),
-            "adam_m": server(rows, d, start=zeros(), rows=True),
-            "adam_v": server(rows, d, start=zeros(), rows=True),
-            "adam_t": server(start=zeros()),
         }
+        return slots | moment_slots(slots, ["items"], "server")
 
     def uploads(self, catalog: Catalog) -> dict[str, Slot]:
         """The M × d gradient f_u = −Y x xᵀ + corrections, as its two parts."""
@@ -113,11 +111,6 @@ class FCF(Federated):
         y = held["items"]
         everyone = held["clients"] / np.float32(total.clients)  # a cohort stands for all
         slope = 2 * everyone * (y @ total.sums["outer"] + total.sums["corrections"]) + 2 * self.lam * y
-        t = held["adam_t"] + 1
-        m = self.beta1 * held["adam_m"] + (1 - self.beta1) * slope
-        v = self.beta2 * held["adam_v"] + (1 - self.beta2) * slope**2
-        root = np.sqrt(v / (1 - self.beta2**t)) + EPSILON
-        new = (y - self.lr * m / (1 - self.beta1**t) / root).astype(np.float32)
-        gram = (new.T.astype(np.float64) @ new).astype(np.float32)
-        moments = {n: x.astype(np.float32) for n, x in (("adam_m", m), ("adam_v", v), ("adam_t", t))}
-        return {**held, **moments, "items": new, "gram": gram}
+        moved = ServerAdam(self.lr, self.beta1, self.beta2).move(held, {"items": slope.astype(np.float32)})
+        new = moved["items"]
+        return {**moved, "gram": (new.T.astype(np.float64) @ new).astype(np.float32)}

@@ -35,6 +35,7 @@ class MetaMF(Federated):
         "positives and sampled negatives, told apart by their sign"
     )
     tunes_rows: ClassVar[bool] = False
+    bound: ClassVar[bool] = True  # a vector of every user, and a network with outputs for every item
 
     dim: int = Field(32, ge=4, le=4096, description="length of user vectors and of generated item rows")
     rank: int = Field(8, ge=1, description="a client's item table is (items × rank)(rank × dim)")
