@@ -102,6 +102,17 @@ def test_resume_extends_and_refuses_other_options(folder: Path) -> None:
     assert longer["rounds"] == 4
 
 
+def test_a_run_starts_with_what_another_learned(folder: Path) -> None:
+    earlier = run_json(folder, "fedals", "--rounds", "5", "--set", "dim=4", "--out", "runs/earlier")
+    cold = run_json(folder, "fedals", "--rounds", "1", "--set", "dim=4")
+    warm = run_json(folder, "fedals", "--rounds", "1", "--set", "dim=4", "--start", "runs/earlier")
+    losses = [
+        json.loads(Path(folder, str(found["run"]), "history.jsonl").read_text().splitlines()[-1])["loss"]
+        for found in (warm, earlier, cold)
+    ]
+    assert losses[0] < losses[1] < losses[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -120,6 +131,7 @@ def test_resume_extends_and_refuses_other_options(folder: Path) -> None:
         (["run", "ease", "--clients", "0.5"], "not federated"),
         (["run", "fedncf", "--engine", "fused"], "runs on engine 'plain'"),
         (["run", "fedmf", "--resume", "nowhere"], "is not a run folder"),
+        (["run", "fedmf", "--start", "nowhere"], "nowhere is not a run folder"),
         (["run", "fedmf", "--threads", "0"], "at least 1"),
         (["methods", "pfedrek"], "did you mean 'pfedrec'"),
     ],

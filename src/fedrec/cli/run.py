@@ -42,6 +42,9 @@ def run(
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many validations without a better one [default: off].")
     ] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="Begin with what the run in this folder learned, items matched by id.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="auto, plain or fused.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads; results do not depend on it.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run [default: a new one in runs/].")] = None,
@@ -82,6 +85,7 @@ def run(
                 local=local,
                 eval_every=eval_every,
                 patience=patience,
+                start=start,
                 out=out or True,
                 checkpoint_every=checkpoint_every,
                 callbacks=[callback],
@@ -115,7 +119,7 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
     asked = settings_of(make(config.method, {**config.settings, **settings}))
     for key in (key for key, value in kept.items() if asked[key] != value):
         raise FedrecError(f"{folder} was made with {key}={kept[key]}: a resumed run keeps its settings")
-    names = ("seed", "clients", "view", "local", "eval_every", "patience", "engine", "channel")
+    names = ("seed", "clients", "view", "local", "eval_every", "patience", "start", "engine", "channel")
     stored = {"data": config.source or config.data, "protocol": config.protocol.name}
     stored |= {name: getattr(config, name) for name in names}
     for name, value in stored.items():
