@@ -188,8 +188,8 @@ def source_of(data: str) -> str:
 def _name_of(start: str | Path | Run | None) -> str | None:
     """How the config names the run that this one started from."""
     if isinstance(start, Run):
-        return str(start.path) if start.path else "a run that was not kept"
-    return None if start is None else str(start)
+        return str(Path(start.path).resolve()) if start.path else "a run that was not kept"
+    return None if start is None else str(Path(start).resolve())
 
 
 def threads_or_all(threads: int | None) -> int:

@@ -111,6 +111,12 @@ def test_a_run_starts_with_what_another_learned(folder: Path) -> None:
         for found in (warm, earlier, cold)
     ]
     assert losses[0] < losses[1] < losses[2]
+    again = run_json(
+        folder, "fedals", "--rounds", "2", "--resume", str(warm["run"]), "--start", "runs/earlier"
+    )
+    assert again["rounds"] == 2
+    other = fedrec(folder, "run", "fedals", "--resume", str(warm["run"]), "--start", "runs/other")
+    assert "a resumed run keeps its options" in other.stderr
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE":
             continue
-        given = list(given) if name == "channel" else source_of(given) if name == "data" else given
+        same: dict[str, Any] = {"channel": list, "data": source_of, "start": Path.resolve}
+        given = same[name](given) if name in same else given
         if str(given) != str(list(value) if name == "channel" else value):
             raise FedrecError(
                 f"{folder} was made with --{name.replace('_', '-')} {value}: a resumed run keeps its "
