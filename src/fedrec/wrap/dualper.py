@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Params, View
 from fedrec.core.gradient import Group, Loss, Phase
 from fedrec.core.loglinear import LogLinear
+from fedrec.core.method import Method
 from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper
 
@@ -23,6 +25,14 @@ class DualPer(Wrapper):
     use_when: ClassVar[str] = "you want each client to rank with item rows it has tuned itself"
     seams: ClassVar[tuple[str, ...]] = ("step", "view")
     default_view: ClassVar[View] = "own"
+
+    def __init__(self, base: Method, **settings: Any) -> None:
+        super().__init__(base, **settings)
+        if self.base.sends == "gradients":
+            raise FedrecError(
+                f"dualper ranks with item rows that a client has tuned, but those of {base.label} send a gradient "
+                "and tune none: set server=mean"
+            )
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         """Algorithm 1 trains both parts on the same samples: a base's halves (FedRecon) become one."""
