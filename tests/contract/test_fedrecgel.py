@@ -56,7 +56,7 @@ LEARNS = {
     "fedrecon": GEL(FedRecon(dim=8)),
     "fedmf+dualper": GEL(DualPer(FedMF(dim=8))),
     "fedmf+gel under dualper": DualPer(GEL(FedMF(dim=8))),
-    "fedrecgel under dualper": DualPer(small()),
+    "fedncf+gel under dualper": DualPer(GEL(NCF)),
 }
 
 
