@@ -20,7 +20,7 @@ BASES = ("fedmf", "fedncf", "fedrecon", "pfedrec")
 WRAPPED = [f"{base}+{wrapper}" for wrapper in ("dualper", "gel", "plgc") for base in BASES]
 ELSEWHERE = ("ml-1m", "amazon-video", "filmtrust", "lastfm-2k")
 ALONE = ("fedmf", "fedncf", "pfedrec")  # also never aggregated, as a control
-TUNED = {"fedncf+plgc": {"eta": 10.0}}  # with FedNCF's own rate it runs away; found on validation
+TUNED = {"fedncf+plgc": {"lr": 5.0, "eta": 4.0}}  # with FedNCF's own rates it runs away; found on validation
 RADII = {"filmtrust": (0.02, 0.0), "amazon-video": (0.2, 0.01)}  # FedRecGEL's; elsewhere its defaults
 
 
