@@ -157,3 +157,10 @@ def test_seeds_that_are_missing_are_named(cases: list[Case], tmp_path: Path) -> 
     assert "`fedmf`, `popularity`: 1 of 2 seeds so far." in page(so_far).replace(
         "`popularity`, `fedmf`", "`fedmf`, `popularity`"
     )
+
+
+def test_a_run_that_stopped_early_says_so(tastes: Interactions, tmp_path: Path) -> None:
+    case = Case("fedmf", tastes, settings={"lr": 1e6}, options={"rounds": 30})
+    (line,) = compare([case], tmp_path, seeds=1)
+    assert line.results[0]["stopped"].startswith("fedmf diverged in round")
+    assert f"`fedmf`, seed 0: {line.results[0]['stopped'].rstrip('.')}." in page([line])

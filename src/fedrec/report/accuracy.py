@@ -48,6 +48,12 @@ def _section(name: str, data: str, lines: Sequence[Line], reference: str) -> lis
     text += [f"`{x.case.name}` with {_settings(x)}." for x in done if x.case.settings]
     notes = dict.fromkeys(x.note for x in done if x.note)
     text += [f"{', '.join(f'`{x.case.name}`' for x in done if x.note == note)}: {note}." for note in notes]
+    text += [
+        f"`{x.case.name}`, seed {result['seed']}: {result['stopped'].rstrip('.')}."
+        for x in done
+        for result in x.results
+        if result["stopped"]
+    ]
     text += [f"`{x.case.name}` could not be run: {x.failed.rstrip('.')}." for x in lines if x.failed]
     return [*_paragraphs(text), ""]
 
