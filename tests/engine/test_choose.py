@@ -8,7 +8,7 @@ import pytest
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Params
-from fedrec.core.gradient import Group
+from fedrec.core.gradient import GradientMethod, Group
 from fedrec.core.optim import SGD, Adam
 from fedrec.core.slots import Catalog, Slot, private, zeros
 from fedrec.data.split import Split
@@ -104,3 +104,12 @@ def test_a_method_made_from_fedals_runs_its_own_code(small_split: Split) -> None
     assert Federation(Doubled(dim=4), small_split).engine.name == "plain"
     with pytest.raises(FedrecError, match="cannot run doubled: Doubled is a method of its own"):
         Federation(Doubled(dim=4), small_split, engine_name="fused")
+
+
+def test_a_method_that_trains_nothing_is_told_what_to_say(small_split: Split) -> None:
+    class Nothing(FedMF):
+        def groups(self, catalog: Catalog, round: int) -> list[Group]:
+            return GradientMethod.groups(self, catalog, round)
+
+    with pytest.raises(FedrecError, match="does not say what it trains: give it 'groups' or a 'plan'"):
+        Federation(Nothing(), small_split).play(evaluate=False)

@@ -30,7 +30,7 @@ def grown(data: Interactions) -> Interactions:
     return replace(data, items=data.items + np.int32(NEW), item_ids=ids)
 
 
-@pytest.mark.parametrize("name", ["fedals", "pfedrec"])
+@pytest.mark.parametrize("name", ["fedals", "fcf", "pfedrec"])
 def test_known_items_keep_their_rows_and_new_ones_get_one(name: str) -> None:
     data = two_tastes()
     run = fedrec.run(name, data, rounds=5, settings={"dim": 8})
@@ -44,7 +44,7 @@ def test_known_items_keep_their_rows_and_new_ones_get_one(name: str) -> None:
     assert np.isfinite(table[:NEW]).all()
     for private, values in federation.state.private.items():
         np.testing.assert_array_equal(values, before.private[private])
-    if name == "fedals":
+    if name in ("fedals", "fcf"):
         np.testing.assert_allclose(federation.state.shared["gram"], table.T @ table, rtol=1e-3, atol=1e-3)
 
 
@@ -63,6 +63,8 @@ def test_known_clients_rank_known_items_as_before(name: str) -> None:
     view: View = "own" if federation.state.rows else "global"
     before = scores(run.federation, run.federation.selected.moment, view)
     after = scores(federation, Moment(None, federation.state), view)
+    if "clients" in federation.state.server:
+        assert federation.state.server["clients"] == federation.split.n_users
     known = after[39 - np.arange(5, 35), NEW:]
     np.testing.assert_allclose(known, before, rtol=1e-3, atol=1e-4)
     federation.play(evaluate=False)

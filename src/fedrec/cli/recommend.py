@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -28,10 +28,11 @@ def recommend(
     """What to offer a user of a run, or a new person who likes a few items."""
     import fedrec
     from fedrec.core.errors import FedrecError, nearest
+    from fedrec.core.federated import View
 
     if (user is None) == (not like):
         raise FedrecError('give --user ID, or --like "TITLE or ID" (as often as you like) for a new person')
-    views = ("own", "global", "random")
+    views = get_args(View)
     if view is not None and view not in views:
         raise FedrecError(f"unknown view '{view}': {nearest(view, views)}")
     opened = fedrec.open(run)

@@ -122,12 +122,16 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
     names = ("seed", "clients", "view", "local", "eval_every", "patience", "start", "engine", "channel")
     stored = {"data": config.source or config.data, "protocol": config.protocol.name}
     stored |= {name: getattr(config, name) for name in names}
+    same: dict[str, Any] = {
+        "channel": list,
+        "data": source_of,
+        "start": Path.resolve,
+    }  # as the config has them
     for name, value in stored.items():
         given = context.params[name]
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE":
             continue
-        same: dict[str, Any] = {"channel": list, "data": source_of, "start": Path.resolve}
         given = same[name](given) if name in same else given
         if str(given) != str(list(value) if name == "channel" else value):
             raise FedrecError(

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, Params
 from fedrec.core.optim import Optimizer
 from fedrec.core.slots import Catalog, Owner
@@ -68,7 +69,7 @@ class GradientMethod(Federated):
 
     def groups(self, catalog: Catalog, round: int) -> list[Group]:
         """Which slots move, how fast, in which order."""
-        raise NotImplementedError
+        raise FedrecError(f"{self.label} does not say what it trains: give it 'groups' or a 'plan'")
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         return [Phase(self.groups(catalog, round), self.epochs)]

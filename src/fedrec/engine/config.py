@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from fedrec.core.federated import View
 from fedrec.core.settings import Settings
 from fedrec.data.interactions import Interactions
 from fedrec.evaluate.protocol import Protocol
@@ -27,7 +28,7 @@ class RunConfig(Settings):
     engine: Literal["auto", "plain", "fused"] = "auto"
     clients: int | float | None = Field(None, gt=0)
     channel: tuple[str, ...] = ()
-    view: Literal["own", "global", "random"] | None = None
+    view: View | None = None
     local: bool = False
     eval_every: int = Field(1, ge=1)
     patience: int | None = Field(None, ge=1)

@@ -40,6 +40,7 @@ class FCF(Federated):
     )
     negatives: ClassVar[bool] = False  # all other items are negatives, through the Gramian
     tunes_rows: ClassVar[bool] = False
+    sizes: ClassVar[tuple[str, ...]] = ("clients",)
     scale: ClassVar[float] = 0.0  # λ is the same for everyone
 
     dim: int = Field(32, ge=1, le=1024, description="length of user and item vectors")
@@ -67,6 +68,9 @@ class FCF(Federated):
             "clients": server(start=constant(catalog.n_users)),
         }
         return slots | moment_slots(slots, ["items"], "server")
+
+    def new_rows(self, name: str, started: Array) -> Array:
+        return np.zeros_like(started)  # so that the Gramian stays true
 
     def uploads(self, catalog: Catalog) -> dict[str, Slot]:
         """The M × d gradient f_u = −Y x xᵀ + corrections, as its two parts."""
