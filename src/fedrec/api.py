@@ -321,6 +321,7 @@ def _result(
         "view": federation.view if federation else None,
         "local": config.local,
         "channel": list(config.channel),
+        "start": config.start,
         "rounds": played,
         "selected_round": federation.selected.round if federation and federation.selected else None,
         "stopped": stopped or None,

@@ -115,6 +115,8 @@ def test_a_run_starts_with_what_another_learned(folder: Path) -> None:
         folder, "fedals", "--rounds", "2", "--resume", str(warm["run"]), "--start", "runs/earlier"
     )
     assert again["rounds"] == 2
+    assert again["start"] == warm["start"] == str((folder / "runs" / "earlier").resolve())
+    assert cold["start"] is None
     other = fedrec(folder, "run", "fedals", "--resume", str(warm["run"]), "--start", "runs/other")
     assert "a resumed run keeps its options" in other.stderr
 

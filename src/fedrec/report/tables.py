@@ -53,6 +53,7 @@ def about(result: dict[str, Any]) -> str:
             f"engine {result['engine']}"
             + (", never aggregated" if result["local"] else "")
             + "".join(f", channel {stage}" for stage in result["channel"])
+            + (f", started from {result['start']}" if result["start"] else "")
         )
         up, down, pace = (
             result[k] for k in ("bytes_up_per_client", "bytes_down_per_client", "clients_per_second")
