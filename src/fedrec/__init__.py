@@ -5,28 +5,28 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from fedrec import methods as methods
-    from fedrec.api import open as open
-    from fedrec.api import resume as resume
-    from fedrec.api import run as run
     from fedrec.core.errors import FedrecError as FedrecError
+    from fedrec.core.protocol import Protocol as Protocol
     from fedrec.data.load import load as load
     from fedrec.data.split import split as split
-    from fedrec.engine.run import Run as Run
-    from fedrec.evaluate.protocol import Protocol as Protocol
+    from fedrec.runs.api import open as open
+    from fedrec.runs.api import resume as resume
+    from fedrec.runs.api import run as run
+    from fedrec.runs.run import Run as Run
 
 # Imported when first used: `fedrec --help` must not wait for NumPy, Numba or PyTorch.
 _PLACES = {
     "load": "fedrec.data.load",
-    "run": "fedrec.api",
-    "open": "fedrec.api",
-    "resume": "fedrec.api",
+    "run": "fedrec.runs.api",
+    "open": "fedrec.runs.api",
+    "resume": "fedrec.runs.api",
     "split": "fedrec.data.split",
-    "Protocol": "fedrec.evaluate.protocol",
-    "Run": "fedrec.engine.run",
+    "Protocol": "fedrec.core.protocol",
+    "Run": "fedrec.runs.run",
     "FedrecError": "fedrec.core.errors",
 }
 

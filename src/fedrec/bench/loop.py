@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from fedrec.core.gradient import Batch, GradientMethod, Group
+from fedrec.core.federated import Batch, Group
+from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import LogLinear
 from fedrec.core.slots import Catalog
+from fedrec.data.samples import draw_samples
 from fedrec.data.split import Split
-from fedrec.engine.samples import draw_samples
-from fedrec.engine.state import begin, starting
 
 
 def loop_clients_per_second(
@@ -27,21 +28,18 @@ def loop_clients_per_second(
     from torch.utils.data import DataLoader, TensorDataset
 
     torch.set_num_threads(1)
-    catalog = Catalog(split.n_users, split.n_items)
+    catalog, known = split.catalog, split.clients()
     slots = method.slots(catalog)
-    state = begin(slots, split.n_users, seed)
-    server = {name: torch.from_numpy(value) for name, value in state.shared.items()}
-    untouched = {n: starting(n, s, seed) for n, s in slots.items() if s.owner == "private" and s.rows}
+    started = {n: s.starting(n, seed) for n, s in slots.items() if s.owner in ("shared", "private")}
+    server = {n: torch.from_numpy(v) for n, v in started.items() if slots[n].owner == "shared"}
     plan = method.plan(catalog, 1)
 
     def train(user: int) -> None:
-        samples = draw_samples(split, seed, 1, np.array([user]), plan)
+        samples = draw_samples(known, seed, 1, np.array([user]), plan)
         model: dict[str, Any] = {n: v.clone().requires_grad_() for n, v in copy.deepcopy(server).items()}
         for name, slot in slots.items():
-            if slot.owner == "private" and slot.rows:  # a whole table per client, as the papers' code has it
-                model[name] = torch.tensor(untouched[name]).requires_grad_()
-            elif slot.owner == "private":
-                model[name] = torch.tensor(state.private[name][user]).requires_grad_()
+            if slot.owner == "private":  # of rows a whole table per client, as the papers' code has it
+                model[name] = torch.tensor(started[name]).requires_grad_()
             elif slot.owner == "fresh":
                 model[name] = torch.zeros(slot.shape, requires_grad=True)
         at = iter(samples.passes)
@@ -98,5 +96,5 @@ class _Constant:
 
 
 def _in_turn(method: GradientMethod) -> bool:
-    declared = method.log_linear()
-    return declared.in_turn if declared else "dualper" in method.label or method.name == "pfedrec"
+    declared = method.kernel(Catalog(1, 1))
+    return declared.in_turn if isinstance(declared, LogLinear) else method.view() == "tuned"

@@ -6,16 +6,17 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from fedrec.bench.loop import loop_clients_per_second
 from fedrec.bench.roofline import Rates, Work, bound_seconds
 from fedrec.core.federated import Federated
 from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import LogLinear
 from fedrec.core.optim import SGD, DecayingSGD
 from fedrec.core.slots import Catalog
 from fedrec.data.split import Split
-from fedrec.engine.choose import choose_engine
-from fedrec.engine.round import Federation
-from fedrec.engine.samples import sample_counts
+from fedrec.simulate.simulation import Simulation
 
 ROUNDS = {"plain": 5, "fused": 30}
 
@@ -25,17 +26,18 @@ def measure(
 ) -> dict[str, Any]:
     """One line of the benchmark: the loop, the engines, their ratios, and the bound."""
     found: dict[str, Any] = {"method": method.label, "users": split.n_users, "threads": threads}
-    samples = int(sample_counts(split).sum())
+    everyone = np.arange(split.n_users)
+    samples = int(split.clients().samples(everyone).sum())
     found["samples_per_round"] = samples
     if loop_seconds > 0 and isinstance(method, GradientMethod) and _plain_sgd(method):
         found["loop"] = {"clients_per_second": loop_clients_per_second(method, split, seconds=loop_seconds)}
-    fused = choose_engine("auto", method, split, 0, False).name == "fused"
+    fused = Simulation(method, split).clients.engine.name == "fused"
     for engine in ("plain", "fused") if fused else ("plain",):
-        federation = Federation(method, split, threads=threads, engine_name=engine)
+        simulation = Simulation(method, split, threads=threads, engine=engine)
         start = time.perf_counter()
-        federation.warm_up()
+        simulation.warm_up()
         ready = time.perf_counter() - start
-        records = [federation.play(evaluate=False) for _ in range(ROUNDS[engine])]
+        records = [simulation.play(evaluate=False) for _ in range(ROUNDS[engine])]
         best = min(record.fit_seconds for record in records)
         found[engine] = {
             "seconds_per_round": best,
@@ -45,12 +47,12 @@ def measure(
         }
         if "loop" in found:
             found[engine]["times_the_loop"] = split.n_users / best / found["loop"]["clients_per_second"]
-    declared = method.log_linear()
-    if fused and rates is not None and declared is not None:
-        slots = method.slots(Catalog(split.n_users, split.n_items))
+    declared = method.kernel(split.catalog)
+    if fused and rates is not None and isinstance(declared, LogLinear):
+        slots = method.slots(split.catalog)
         dim = slots[declared.items].shape[1]
         places = products = updates = 0.0
-        for phase in method.plan(Catalog(split.n_users, split.n_items), 1):
+        for phase in method.plan(split.catalog, 1):
             seen = samples * phase.epochs * (1.0 if phase.part == "all" else 0.5)
             places += seen
             products += seen * (len(phase.groups) if declared.in_turn else 1)

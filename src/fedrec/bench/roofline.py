@@ -18,8 +18,8 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from fedrec.clients.kernels.steps import FAST, F, residuals
 from fedrec.core.rng import bits
-from fedrec.engine.fused.steps import FAST, F, residuals
 
 REPEATS = 5
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from fedrec.core.slots import Array, Slot
+from fedrec.core.slots import Arrays, Slot
 
 NUMBER = 4  # bytes of a float32, and of an item's code
 
 
-def uploaded(declared: dict[str, Slot], clients: int, rows: int, whole_tables: bool) -> int:
-    """What clients send: of tables the touched rows with their item codes, other arrays whole."""
-    total = 0
-    for slot in declared.values():
-        if slot.rows and not whole_tables:
-            total += rows * NUMBER * (int(np.prod(slot.shape[1:])) + 1)
-        else:
-            total += clients * NUMBER * int(np.prod(slot.shape))
+def uploaded(declared: Mapping[str, Slot], clients: int, rows: int, whole_tables: bool) -> int:
+    """What clients send: of tables the touched rows, each with its item's code, other arrays whole."""
+    tables = {n: s for n, s in declared.items() if s.rows and not whole_tables}
+    total = clients * NUMBER * sum(int(np.prod(s.shape)) for n, s in declared.items() if n not in tables)
+    if tables:
+        total += rows * NUMBER * (1 + sum(int(np.prod(s.shape[1:])) for s in tables.values()))
     return total
 
 
-def downloaded(slots: dict[str, Slot], shared: dict[str, Array] | None = None) -> int:
-    """What one client fetches: the whole shared state (fetching touched rows only would reveal them).
+def downloaded(slots: Mapping[str, Slot], given: Mapping[str, Slot], shared: Arrays | None = None) -> int:
+    """What one client fetches: the whole shared state (fetching touched rows only would reveal them), and
+    what is made for it.
 
-    Where the arrays are given, rows that are zero are left out of a table if that makes it smaller.
+    Where the arrays are told, rows that are zero are left out of a table if that makes it smaller.
     """
-    total = 0
+    total = sum(int(np.prod(slot.shape)) for slot in given.values())
     for name, slot in slots.items():
         if slot.owner != "shared":
             continue
@@ -33,5 +34,5 @@ def downloaded(slots: dict[str, Slot], shared: dict[str, Array] | None = None) -
         if slot.rows and shared is not None:
             table = shared[name].reshape(len(shared[name]), -1)
             size = min(size, int(table.any(axis=1).sum()) * (table.shape[1] + 1))
-        total += NUMBER * size
-    return total
+        total += size
+    return NUMBER * total

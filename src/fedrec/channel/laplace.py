@@ -1,8 +1,9 @@
 """Laplace noise on uploads, the "local differential privacy" of the papers.
 
 Zhang et al., IJCAI 2023, Section 6.6 (Table 4): each client adds Laplace(0, strength) to its item
-table before it uploads it. Without clipping this states no epsilon, and it hides little: the sign of
-an upload's first principal component still tells positives from negatives.
+table before it uploads it; here to everything else that it uploads as well. Without clipping this states no
+epsilon, and it hides little: the sign of an upload's first principal component still tells positives from
+negatives.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedrec.channel.stage import Stage
-from fedrec.core.federated import Total
-from fedrec.core.rng import generator
-
-NOISE = "laplace"
+from fedrec.channel.stage import Rng, Stage
+from fedrec.core.ragged import Ragged
+from fedrec.core.slots import Array
+from fedrec.core.upload import Total, Upload, Uploads
 
 
 class Laplace(Stage):
@@ -33,21 +33,35 @@ class Laplace(Stage):
     def dense(self) -> bool:
         return self.rows == "all"
 
-    def in_sum(self, total: Total, seed: int, round: int) -> Total:
-        """The sum of n Laplace variables is the difference of two Gamma(n) variables: exact, and cheap.
+    def on_device(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
+        """One client's: on its tables, on other arrays, and on its weight where that says something of it."""
+        if self.strength == 0:
+            return upload
+        tables = {n: s for n, s in uploads.arrays.items() if s.rows}
+        if self.rows == "all" and tables:
+            upload = _whole(upload, uploads)
+        rows = {n: v + self._noise(v.shape, rng) for n, v in upload.rows.items()}
+        dense = {n: v + self._noise(v.shape, rng) for n, v in upload.dense.items()}
+        weights = upload.weights
+        if uploads.weight == "samples":
+            weights = weights + self._noise(weights.shape, rng)
+        return replace(upload, rows=rows, dense=dense, weights=weights)
 
-        Devices weigh their noise like the rest of their upload; unequal weights are met by their mean.
-        """
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Array:
+        return rng.laplace(0.0, self.strength, shape).astype(np.float32)
+
+    def has_shortcut(self, uploads: Uploads) -> bool:
+        """For noise everywhere on uploads that all count the same."""
+        return self.strength == 0 or (self.rows == "all" and uploads.weight == "client")
+
+    def in_sum(self, total: Total, uploads: Uploads, rng: Rng) -> Total:
+        """The sum of n Laplace variables is the difference of two Gamma(n) variables: exact, and cheap."""
         if self.strength == 0 or total.clients == 0:
             return total
-        weight = total.weight / total.clients
-        rng = generator(seed, NOISE, round)
-        sums = dict(total.sums)
-        for name, senders in total.counts.items():
-            n = np.full_like(senders, total.clients) if self.rows == "all" else senders
-            shape = n.reshape(-1, *([1] * (sums[name].ndim - 1))) + np.zeros(sums[name].shape)
-            noise = rng.standard_gamma(shape) - rng.standard_gamma(shape)
-            sums[name] = sums[name] + (self.strength * weight * noise).astype(np.float32)
+        sums = {}
+        for name, values in total.sums.items():
+            up, down = (rng.standard_gamma(total.clients, values.shape) for _ in range(2))
+            sums[name] = values + (self.strength * (up - down)).astype(np.float32)
         return replace(total, sums=sums)
 
     def says(self) -> str:
@@ -55,3 +69,15 @@ class Laplace(Stage):
             f"laplace={self.strength:g} states no epsilon (nothing is clipped), and a single upload still "
             "tells positives from negatives: it is the papers' noise, not a privacy guarantee"
         )
+
+
+def _whole(upload: Upload, uploads: Uploads) -> Upload:
+    """One client's upload with a row for every item, zero where it touched none."""
+    rows = {}
+    n_items = 0
+    for name, values in upload.rows.items():
+        n_items = uploads.arrays[name].shape[0]
+        rows[name] = np.zeros((n_items, *values.shape[1:]), np.float32)
+        rows[name][upload.items.items] = values
+    items = Ragged(np.array([0, n_items]), np.arange(n_items, dtype=np.int32))
+    return replace(upload, items=items, rows=rows)

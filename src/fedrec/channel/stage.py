@@ -1,37 +1,95 @@
-"""The channel: stages that an upload passes on its way from a device to the sum."""
+"""The channel: stages that an upload passes on its way from a device to the server.
+
+A stage has a half on the device, which sees one client's upload with randomness of its own, and a half on the
+server, which sees sums; halves on the server are undone in reverse. Where every client does the same by itself,
+a simulator may draw it at once for the sum: a shortcut of its own, with the same distribution.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedrec.core.errors import FedrecError, nearest
-from fedrec.core.federated import Total
+from fedrec.core.rng import generator
 from fedrec.core.settings import Settings
-from fedrec.engine.upload import Upload
+from fedrec.core.upload import Total, Upload, Uploads, joined
+
+Rng = np.random.Generator
 
 
 class Stage(Settings):
-    """One thing that happens to uploads. Its half on the device sees one client's upload at a time."""
+    """One thing that happens to uploads."""
 
     name: ClassVar[str]
-    single: ClassVar[bool] = False  # looks at single uploads; otherwise the engine may hand over their sum
+    hides_single: ClassVar[bool] = False  # the server sees nothing but sums behind it
 
-    def on_device(self, upload: Upload) -> Upload:
-        """What a device does to its upload before it leaves (of stages with ``single``)."""
+    def on_device(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
+        """What a device does to its upload before it leaves."""
         return upload
+
+    def on_server(self, total: Total, rng: Rng) -> Total:
+        """What the server does to the sum."""
+        return total
+
+    def has_shortcut(self, uploads: Uploads) -> bool:
+        """Whether ``in_sum`` stands for what all devices do, for uploads of this kind."""
+        return False
+
+    def in_sum(self, total: Total, uploads: Uploads, rng: Rng) -> Total:
+        """The simulator's shortcut: the sum of what all devices would have done, drawn at once."""
+        raise NotImplementedError(f"{self.name} has no shortcut")
 
     @property
     def dense(self) -> bool:
         """Whether devices have to send their tables whole, touched or not."""
         return False
 
-    def in_sum(self, total: Total, seed: int, round: int) -> Total:
-        """Noise that all devices add independently, drawn at once for the sum of it."""
-        return total
-
     def says(self) -> str:
         """What a user should know about this stage; printed with the run."""
         return ""
+
+
+def sent_through(
+    stages: Sequence[Stage],
+    upload: Upload,
+    uploads: Uploads,
+    secret: int,
+    round: int,
+    keys: NDArray[np.uint64],
+) -> Upload:
+    """The devices' half: each client's upload by itself, with randomness of that client, stage by stage."""
+    if upload.clients == 0:
+        return upload
+    ones = []
+    for c, key in enumerate(keys):
+        one = upload.one(c)
+        for place, stage in enumerate(stages):
+            one = stage.on_device(one, uploads, generator(secret, stream_of(place, stage), round, int(key)))
+        ones.append(one)
+    return joined(ones)
+
+
+def received(stages: Sequence[Stage], total: Total, seed: int, turn: int) -> Total:
+    """The server's half, in reverse."""
+    for place, stage in reversed(list(enumerate(stages))):
+        total = stage.on_server(total, generator(seed, f"server {stream_of(place, stage)}", turn))
+    return total
+
+
+def drawn_for_sum(stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int) -> Total:
+    """The shortcut of a simulator, where all stages have one."""
+    for place, stage in enumerate(stages):
+        total = stage.in_sum(total, uploads, generator(seed, f"sum {stream_of(place, stage)}", turn))
+    return total
+
+
+def stream_of(place: int, stage: Stage) -> str:
+    """Two stages of a kind draw apart."""
+    return f"channel {place} {stage.name}"
 
 
 def parse(text: str) -> Stage:

@@ -25,13 +25,13 @@ def bench(
     from rich.progress import track
 
     import fedrec
-    from fedrec.api import threads_or_all
     from fedrec.bench.measure import measure
     from fedrec.bench.roofline import measure_rates
     from fedrec.core.errors import FedrecError
     from fedrec.core.federated import Federated
     from fedrec.data.split import split
     from fedrec.methods import make
+    from fedrec.runs.api import threads_or_all
 
     count = threads_or_all(threads)
     chosen = [make(name) for name in method or DEFAULT]

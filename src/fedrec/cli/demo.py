@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import track
 
 import fedrec
-from fedrec.report.tables import compare_table
+from fedrec.figures.tables import compare_table
 
 METHODS = ("popularity", "ease", "fedmf", "pfedrec", "fedals")
 ROUNDS = {"fedmf": 60, "pfedrec": 60, "fedals": 10}

@@ -44,10 +44,10 @@ def _facts() -> dict[str, Any]:
 
     import platformdirs
 
-    from fedrec.api import threads_or_all
     from fedrec.data.sources.catalog import SOURCES
     from fedrec.data.sources.find import find
-    from fedrec.engine.result import versions
+    from fedrec.runs.api import threads_or_all
+    from fedrec.runs.result import versions
 
     folders = [f for f in os.environ.get("FEDREC_DATA", "").split(os.pathsep) if f]
     missing = [f"the folder {f} of FEDREC_DATA does not exist" for f in folders if not os.path.isdir(f)]

@@ -43,8 +43,8 @@ def _all() -> dict[str, Any]:
         facts: dict[str, Any] = {"name": name, "citation": method.citation, "use_when": use_when}
         if isinstance(method, Federated):
             stays = [n for n, s in method.slots(catalog).items() if s.owner in ("private", "fresh")]
-            facts |= {"kind": "federated", "private": stays, "uploads": list(method.uploads(catalog))}
-            facts |= {"reveals": method.reveals, "view": method.default_view}
+            facts |= {"kind": "federated", "private": stays, "uploads": list(method.uploads(catalog).arrays)}
+            facts |= {"reveals": method.reveals, "view": method.view()}
         else:
             facts |= {"kind": "central"}
         found.append(facts)

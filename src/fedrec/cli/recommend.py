@@ -41,7 +41,7 @@ def recommend(
         found = opened.recommend(user, k, view, include_seen)  # type: ignore[arg-type]
         mine = opened.split.train.of(opened._user(user))[::-1].tolist()  # newest first
     else:
-        from fedrec.engine.recommend import find_item
+        from fedrec.serve.recommend import find_item
 
         found = opened.recommend(likes=like, k=k, view=view, include_seen=include_seen)  # type: ignore[arg-type]
         mine = [find_item(data, text) for text in like or []]
@@ -64,7 +64,7 @@ def similar(
 ) -> None:
     """The items that the run's shared table puts next to an item."""
     import fedrec
-    from fedrec.engine.recommend import find_item
+    from fedrec.serve.recommend import find_item
 
     opened = fedrec.open(run)
     found = opened.similar(item, k)
@@ -85,9 +85,8 @@ def export(
 ) -> None:
     """The shared part of a run as one file of plain arrays, for devices and browsers."""
     import fedrec
-    from fedrec.engine.export import export as write
 
-    path = write(fedrec.open(run), file)
+    path = fedrec.open(run).export(file)
     size = path.stat().st_size
     if json:
         _print_json({"file": str(path), "bytes": size})

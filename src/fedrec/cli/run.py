@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fedrec.engine.run import Run
-    from fedrec.engine.train import Callback
+    from fedrec.runs.run import Run
+    from fedrec.runs.train import Callback
 
 Rounds = Annotated[int | None, typer.Option(help="Rounds of a federated method [default: 100].")]
 
@@ -107,10 +107,10 @@ def _settings(pairs: list[str] | None) -> dict[str, Any]:
 
 def _refuse_changes(context: typer.Context, folder: Path, method: str, settings: dict[str, Any]) -> None:
     """A resumed run keeps its configuration; only more rounds may be asked for."""
-    from fedrec.api import source_of
     from fedrec.core.errors import FedrecError
-    from fedrec.engine.folder import RunFolder
     from fedrec.methods import make, same_spec, settings_of
+    from fedrec.runs.api import source_of
+    from fedrec.runs.folder import RunFolder
 
     config = RunFolder.existing(folder).config()
     if not same_spec(method, config.method):
@@ -166,9 +166,9 @@ def _progress() -> Iterator[Callback]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("preparing", total=None, figures="")
 
-        def callback(record: Any, federation: Any) -> None:
+        def callback(record: Any, training: Any) -> None:
             figures = f"loss {record.loss:.3f}"
-            best = federation.selected
+            best = training.selected
             if record.validation:
                 figures += f"  HR@10 {100 * record.validation['hr@10']:.1f}"
             if best:
@@ -177,9 +177,9 @@ def _progress() -> Iterator[Callback]:
                 figures += f"  dropped {record.dropped}"
             bar.update(
                 task,
-                description=federation.method.label,
+                description=training.method.label,
                 completed=record.round,
-                total=federation.rounds,
+                total=training.rounds,
                 figures=figures,
             )
 
@@ -192,7 +192,7 @@ def _print(finished: Run, json: bool) -> None:
         return
     from rich.console import Console
 
-    from fedrec.report.tables import about, notes, result_table
+    from fedrec.figures.tables import about, notes, result_table
 
     console = Console(highlight=False)
     console.print(result_table(finished.result))

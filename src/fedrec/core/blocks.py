@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -31,13 +31,34 @@ def single_threaded_blas() -> AbstractContextManager[Any]:
     return limit
 
 
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """BLAS and PyTorch on one thread for a while, as they were afterwards."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 1
+    _one_torch_thread()
+    try:
+        with single_threaded_blas():
+            yield
+    finally:
+        if torch and before > 1:
+            torch.set_num_threads(before)
+
+
+def _one_torch_thread() -> None:
+    """PyTorch keeps the number per thread: asked for again in each one of a pool."""
+    torch = sys.modules.get("torch")
+    if torch and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
+
 def in_order(work: Callable[[Block], Result], blocks: Sequence[Block], threads: int) -> Iterator[Result]:
     """Results of ``work`` in the order of the blocks; only a few are under way at a time."""
-    with single_threaded_blas():
+    with single_threaded():
         if threads <= 1 or len(blocks) <= 1:
             yield from map(work, blocks)
             return
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(threads, initializer=_one_torch_thread) as pool:
             waiting = deque(pool.submit(work, block) for block in blocks[: 2 * threads])
             for block in [*blocks[2 * threads :], *[None] * len(waiting)]:
                 result = waiting.popleft().result()
@@ -49,10 +70,10 @@ def in_order(work: Callable[[Block], Result], blocks: Sequence[Block], threads: 
 def run_blocks(work: Callable[[int, int], None], total: int, size: int, threads: int) -> None:
     """Call ``work(start, end)`` for each block of ``size`` out of ``total``; an error in one is raised."""
     starts = range(0, total, size)
-    with single_threaded_blas():
+    with single_threaded():
         if threads <= 1 or len(starts) <= 1:
             for start in starts:
                 work(start, min(start + size, total))
             return
-        with ThreadPoolExecutor(min(threads, len(starts))) as pool:
+        with ThreadPoolExecutor(min(threads, len(starts)), initializer=_one_torch_thread) as pool:
             list(pool.map(lambda start: work(start, min(start + size, total)), starts))

@@ -1,4 +1,4 @@
-"""A federated method: slots, then a few verbs. Everything else belongs to the engines.
+"""A federated method: slots, then a few verbs. Everything else belongs to devices and the server.
 
 A method holds no loop over rounds, samples no clients, writes no files and sends nothing: it says
 which arrays exist, who owns them, what ONE client does with its data, and how the server merges.
@@ -7,162 +7,198 @@ which arrays exist, who owns them, what ONE client does with its data, and how t
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from functools import cached_property
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.loglinear import LogLinear
+from fedrec.core.kernel import Kernel
 from fedrec.core.method import Method
-from fedrec.core.slots import Array, Catalog, Slot
-
-if TYPE_CHECKING:
-    from fedrec.core.gradient import Phase
-    from fedrec.data.split import Split
+from fedrec.core.optim import Gradient, Optimizer
+from fedrec.core.ragged import Ids, Ragged, run_ends
+from fedrec.core.serverstep import mean_of_moves
+from fedrec.core.slots import Arrays, Catalog, Owner, Slot
+from fedrec.core.upload import Total, Upload, Uploads
 
 Params = dict[str, Any]  # one client's arrays by slot name, as torch tensors
-View = Literal["own", "global", "random"]
+View = Literal["own", "global", "random"]  # what a user may ask to rank with
+RanksWith = Literal["merged", "tuned", "kept"]
+Part = Literal["all", "positives", "support", "query"]
 
 
-@dataclass
-class Total:
-    """What the server sees of a round: sums over the cohort, never one client."""
+class Batch(NamedTuple):
+    """Some samples of one client: positions in its compact tables, labels, and which are real."""
 
-    sums: dict[str, Array]
-    weight: float = 0.0
-    clients: int = 0
-    counts: dict[str, Array] = field(default_factory=dict)  # clients that sent each row
+    items: Any
+    labels: Any
+    mask: Any
 
 
-class Table:
-    """A table of item rows that is indexed by items: ``p.items[i]``."""
+@dataclass(frozen=True)
+class Group:
+    """Slots that move together, and how."""
 
-    def __init__(self, rows: Any) -> None:
-        self.rows = rows
+    names: tuple[str, ...]
+    optimizer: Optimizer
+    owner: Owner
 
-    def __getitem__(self, i: Any) -> Any:
-        from torch.nn.functional import embedding  # its gradient is several times quicker than indexing's
 
-        return embedding(i, self.rows) if self.rows.dim() > 1 else self.rows[i]
+@dataclass(frozen=True)
+class Phase:
+    """A run of epochs over (a part of) the client's samples that trains some groups."""
+
+    groups: Sequence[Group]
+    epochs: int = 1
+    part: Part = "all"
+    terms: Mapping[str, float] = field(default_factory=dict)  # numbers of this round that the loss reads
+    least: int = 0  # samples that each client run at once has (engines know): up to there nothing is padding
+
+
+class Context(NamedTuple):
+    """What the server knows when it merges."""
+
+    round: int
+    catalog: Catalog
+
+
+Pull = Callable[[Upload, Ids], Total]  # from uploads of clients (which of the given ones) to what is added up
+
+
+class Introduced(NamedTuple):
+    """What devices tell once, before the first round, where a method has them introduce themselves."""
+
+    indptr: NDArray[np.int64]
+    tokens: NDArray[np.uint64]  # stand for their items: device d's are tokens[indptr[d]:indptr[d + 1]]
+    arrays: Arrays  # a line a device
+
+    @classmethod
+    def joined(cls, parts: Sequence[Introduced]) -> Introduced:
+        """Devices one after another."""
+        counts = np.concatenate([np.diff(part.indptr) for part in parts])
+        arrays = {n: np.concatenate([part.arrays[n] for part in parts]) for n in parts[0].arrays}
+        return cls(run_ends(counts), np.concatenate([part.tokens for part in parts]), arrays)
+
+
+class Service:
+    """A server (or a third party) that makes something for single clients, and looks at single uploads."""
+
+    sums: dict[str, Slot]  # what is added up in the end
+    given: dict[str, Slot]  # what one client is given; tables (``rows``) reach its code as touched rows
+
+    def meet(self, held: Arrays, introduced: Introduced | None) -> Arrays:
+        """What the server holds after the devices introduced themselves."""
+        return held
+
+    def give(self, held: Arrays, users: Ids) -> tuple[Arrays, Pull]:
+        """What some clients are given, a line for each, and the way back for what they will send."""
+        raise NotImplementedError
+
+    def give_alone(self, clients: int) -> Arrays:
+        """What clients have without the others: newcomers, and where nothing is ever aggregated."""
+        raise NotImplementedError
+
+    def welcome(self, held: Arrays, clients: int) -> Arrays | None:
+        """What the server holds for newcomers alone; None where ``give_alone`` is all that they need."""
+        return None
+
+    def settle(self, held: Arrays, total: Total) -> Arrays:
+        """A step for newcomers, everything else left as it is."""
+        return held
+
+
+VERBS = ("fit", "logits", "loss", "batches", "step", "receive", "finish", "send", "uploads", "service")
 
 
 class Federated(Method):
     """The verbs. ``fit`` is for one client and in plain PyTorch; engines run it for thousands."""
 
     reveals: ClassVar[str]  # what one upload tells a server that sees it alone
-    default_view: ClassVar[View] = "global"
-    default_clients: ClassVar[float | None] = None  # share of clients in a round; None is everyone
-    turns: ClassVar[int] = 1  # groups that a round's clients come in; the server steps after each
-    bound: ClassVar[bool] = False  # whether the server's arrays fit just these users and items
-    sizes: ClassVar[tuple[str, ...]] = ()  # server slots that say how many clients there are
-    negatives: ClassVar[bool] = True  # whether clients train on sampled negatives beside their positives
-    sends: ClassVar[Literal["moves", "gradients"]] = "moves"  # what its uploads are to the server
-    tunes_rows: ClassVar[bool] = True  # whether item rows after local training rank, or only carry a gradient
 
-    @property
-    def sparse(self) -> bool:
-        """Whether rows of an upload that are zero are left out of it."""
-        return False
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A kernel is a promise about a class's mathematics: who changes a verb makes it anew, or has none."""
+        super().__init_subclass__(**options)
+        if "kernel" not in cls.__dict__ and any(verb in cls.__dict__ for verb in VERBS):
+            cls.kernel = Federated.kernel  # type: ignore[method-assign]
 
-    @property
-    def remedy(self) -> str:
-        """What to try, with which settings, when training diverges."""
-        return "a smaller learning rate"
-
-    def suited(self, split: Split) -> Federated:
-        """With settings that are left to the data filled in."""
-        return self
-
-    def new_rows(self, name: str, started: Array) -> Array:
-        """Rows of items that an earlier run did not know, in a table as it starts; by default just so."""
-        return started
-
-    def alone(self) -> Federated:
-        """What a device trains when nothing is ever aggregated: the same, unless the server has a part in it."""
-        return self
-
-    @abstractmethod
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         """The arrays, their owners and how they start."""
+        raise FedrecError(f"{self.label} does not say which arrays it has: give it 'slots'")
 
-    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
-        """What leaves a client, by name and shape: the shared slots, unless a method says otherwise."""
-        return {n: s for n, s in self.slots(catalog).items() if s.owner == "shared"}
+    def uploads(self, catalog: Catalog) -> Uploads:
+        """What leaves a client: the moves of the shared slots, unless a method says otherwise."""
+        return Uploads({n: s for n, s in self.slots(catalog).items() if s.owner == "shared"})
 
-    def wire(self, catalog: Catalog) -> dict[str, Slot]:
-        """What crosses the network, to count its bytes: the uploads, unless they stand for something larger."""
-        return self.uploads(catalog)
-
-    def made(self, catalog: Catalog) -> dict[str, Slot]:
-        """What the server makes for one client and sends to it beside the shared slots, to count its bytes."""
-        return {}
-
-    @abstractmethod
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
-        """Which passes over its data a client makes in a round."""
+        """Which passes over its data a client makes in a round: by default one look at its positives."""
+        return [Phase([], part="positives")]
+
+    def rebuild(self, catalog: Catalog, round: int) -> list[Phase]:
+        """The passes in which a device makes, before it ranks, what it does not keep: its fresh slots."""
+        fresh = {n for n, s in self.slots(catalog).items() if s.owner == "fresh"}
+        phases = [p for p in self.plan(catalog, round) if all(fresh >= set(g.names) for g in p.groups)]
+        return [p if p.part == "positives" else replace(p, part="all") for p in phases]
 
     @abstractmethod
-    def receive(self, shared: Params, private: Params) -> Params:
-        """How the downloaded part meets what the device kept."""
-
-    @abstractmethod
-    def fit(self, p: Params, passes: Any, plan: list[Phase]) -> tuple[Params, Any]:
-        """The local update of one client: its arrays afterwards, and its training loss."""
+    def fit(
+        self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
+    ) -> tuple[Params, Params, Any]:
+        """The local update of one client: its arrays afterwards, its upload, and its training loss."""
 
     @abstractmethod
     def logits(self, p: Any, i: Any) -> Any:
         """The scores of items ``i`` with arrays ``p``; what is trained and what ranks."""
 
-    def log_linear(self) -> LogLinear | None:
-        """The slots of an inner-product score, where compiled kernels may run this method."""
+    def view(self) -> RanksWith:
+        """What a client ranks with: the tables as merged, rows as it tuned them, or rows that it keeps for good."""
+        return "merged"
+
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
+        """The server's step on its shared and server slots; by default the mean of the clients' moves."""
+        return mean_of_moves(held, total.sums, total.weight)
+
+    def introduce(self, items: Ragged, private: Arrays, salt: int) -> Introduced | None:
+        """What devices tell the server's service once, before the first round; most methods: nothing."""
         return None
 
-    def tables(self, p: Params) -> SimpleNamespace:
-        """The arrays as attributes, those with a row per item indexed by item."""
-        return SimpleNamespace(**{n: Table(v) if n in self.row_slots else v for n, v in p.items()})
+    def service(self, catalog: Catalog, seed: int) -> Service | None:
+        """Where the server makes something for single clients (MetaMF's models, FedPerGNN's neighbours)."""
+        return None
 
-    @cached_property
-    def row_slots(self) -> frozenset[str]:
-        """Names of the slots with a row per item."""
-        return frozenset(n for n, slot in self.slots(Catalog(1, 1)).items() if slot.rows)
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        """The compiled form that it can run in."""
+        return None
 
-    def upload(self, shared: Params, p: Params) -> Params:
-        """What leaves the client: how far it moved the shared slots."""
-        return {name: p[name] - shared[name] for name in shared}
-
-    def weight(self, samples: Any) -> Any:
-        """How much one client counts in the average, from its number of samples."""
-        return np.ones_like(samples, dtype=np.float32)
-
-    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
-        """The server's step on its shared and server slots; by default the mean of the clients' moves.
-
-        Averaging whole tables over the cohort equals adding the mean of the row moves.
-        """
-        mean = {name: value / np.float32(total.weight) for name, value in total.sums.items()}
-        return {name: value + mean[name] if name in mean else value for name, value in held.items()}
-
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
-        """Figures for the history of every round, of the merged arrays and what devices keep.
-
-        ``users`` took part in the round; ``private`` has a line for every client.
-        """
+    def diagnose(self, shared: Arrays) -> dict[str, Any]:
+        """Figures of the merged arrays, for the history of every round."""
         return {}
 
 
-def outgoing(method: Federated, catalog: Catalog, upload: Params) -> Params:
-    """The only way out of a client. Refuses private slots and whatever is not declared."""
-    slots, declared = method.slots(catalog), method.uploads(catalog)
-    for name in upload:
-        if name in slots and slots[name].owner != "shared":
-            raise FedrecError(
-                f"'{name}' is a {slots[name].owner} slot of {method.label}: it may not leave a client"
-            )
-        if name not in declared:
-            raise FedrecError(
-                f"'{name}' is not declared in the uploads of {method.label}: it may not leave a client"
-            )
-    return upload
+def row_names(slots: Mapping[str, Slot]) -> frozenset[str]:
+    """Names of the slots with a row per item."""
+    return frozenset(n for n, slot in slots.items() if slot.rows)
+
+
+def weights_by(uploads: Uploads, samples: Any) -> Any:
+    """How much clients count in a mean, from their numbers of samples."""
+    return np.ones(len(samples), np.float32) if uploads.weight == "client" else samples.astype(np.float32)
+
+
+def tuned_tables(method: Federated, catalog: Catalog) -> list[str]:
+    """Shared tables whose rows a client moves itself, so that it may rank with its own of this round."""
+    tables = [n for n, s in method.slots(catalog).items() if s.rows and s.owner == "shared"]
+    if method.view() == "tuned":
+        return [n for n in tables if n in method.uploads(catalog).arrays]
+    groups = [g for phase in method.plan(catalog, 1) for g in phase.groups]
+    moved = {n for g in groups if not isinstance(g.optimizer, Gradient) for n in g.names}
+    return [n for n in tables if n in moved]
+
+
+def own_rows(method: Federated, catalog: Catalog) -> RanksWith | None:
+    """Which item rows of its own a device can rank with, if any."""
+    if method.view() == "kept":
+        kept = any(s.rows and s.owner == "private" for s in method.slots(catalog).values())
+        return "kept" if kept else None
+    return "tuned" if tuned_tables(method, catalog) else None

@@ -6,47 +6,19 @@ The code is for ONE client. Engines run it for a whole block of clients at once 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Federated, Params
-from fedrec.core.optim import Optimizer
-from fedrec.core.slots import Catalog, Owner
+from fedrec.core.federated import Batch, Federated, Group, Params, Phase, row_names
+from fedrec.core.slots import Catalog
+from fedrec.core.tables import tables
 
-Part = Literal["all", "support", "query"]
 Loss = Callable[[Params], Any]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Slots that move together, and how."""
-
-    names: tuple[str, ...]
-    optimizer: Optimizer
-    owner: Owner
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A run of epochs over (a part of) the client's samples that trains some groups."""
-
-    groups: Sequence[Group]
-    epochs: int = 1
-    part: Part = "all"
-    terms: Mapping[str, float] = field(default_factory=dict)  # numbers of this round that the loss reads
-    least: int = 0  # samples that each client run at once has (engines know): up to there nothing is padding
-
-
-class Batch(NamedTuple):
-    """Some samples of one client: positions in its compact tables, labels, and which are real."""
-
-    items: Any
-    labels: Any
-    mask: Any
 
 
 def gradient(loss: Loss, p: Params, names: Sequence[str]) -> tuple[Params, Any]:
@@ -74,7 +46,10 @@ class GradientMethod(Federated):
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         return [Phase(self.groups(catalog, round), self.epochs)]
 
+    # -- the seams -----------------------------------------------------------------------------
+
     def receive(self, shared: Params, private: Params) -> Params:
+        """How the downloaded part meets what the device kept."""
         return {**shared, **private}
 
     def loss(self, p: Params, batch: Batch) -> Any:
@@ -85,10 +60,6 @@ class GradientMethod(Federated):
         terms = cross_entropy(x, batch.labels, reduction="none") * batch.mask
         return terms.sum() / batch.mask.sum().clamp(min=1)
 
-    def cut(self, samples: Batch) -> Iterator[Batch]:
-        """What a client steps on, one after the other."""
-        return batches(samples, self.batch_size)
-
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         """How gradients become moves: all groups at once."""
         grads, value = gradient(loss, p, [name for group in groups for name in group.names])
@@ -96,7 +67,38 @@ class GradientMethod(Federated):
             p = group.optimizer.move(p, grads, group.names)
         return p, value
 
-    def fit(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
+    # -- what follows from them ----------------------------------------------------------------
+
+    def fit(
+        self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
+    ) -> tuple[Params, Params, Any]:
+        p, loss = self._descend(self.receive(shared, private), passes, plan)
+        p = self.finish(p, passes)
+        return p, self.send(shared, p) if shared else {}, loss
+
+    def batches(self, samples: Batch) -> Iterator[Batch]:
+        """What a client steps on, one after the other: little is padding, as a block's clients are of a size."""
+        for start in range(0, samples.items.shape[0], self.batch_size):
+            yield Batch(*(x[start : start + self.batch_size] for x in samples))
+
+    def finish(self, p: Params, passes: Sequence[Batch]) -> Params:
+        """What a device makes of its arrays once it has trained."""
+        return p
+
+    def send(self, shared: Params, p: Params) -> Params:
+        """What leaves the client: how far it moved the shared slots."""
+        return {name: p[name] - shared[name] for name in shared}
+
+    def tables(self, p: Params) -> SimpleNamespace:
+        """The arrays as attributes, those with a row per item indexed by item."""
+        return tables(p, self.row_slots)
+
+    @cached_property
+    def row_slots(self) -> frozenset[str]:
+        return row_names(self.slots(Catalog(1, 1)))
+
+    def _descend(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
+        """All phases, epochs and batches: the arrays afterwards, and the loss of the last epoch."""
         import torch
 
         at = iter(passes)
@@ -109,7 +111,7 @@ class GradientMethod(Federated):
             for epoch in range(phase.epochs):
                 total, seen = torch.zeros(()), torch.zeros(())
                 place = 0
-                for batch in self.cut(next(at)):
+                for batch in self.batches(next(at)):
                     count = batch.mask.sum()
                     place += batch.items.shape[0]
                     moved, value = self.step(lambda q, b=batch: self.loss(q, b), p, phase.groups)  # type: ignore[misc]
@@ -127,9 +129,3 @@ class GradientMethod(Federated):
                         running = running & ((last - total).abs() > self.tolerance * last.abs())
                     last = torch.where(running, total, last)
         return p, shown
-
-
-def batches(all_samples: Batch, size: int) -> Iterator[Batch]:
-    """Cut a pass into batches. Clients of a block are about the same size, so little is padding."""
-    for start in range(0, all_samples.items.shape[0], size):
-        yield Batch(*(x[start : start + size] for x in all_samples))

@@ -33,6 +33,22 @@ class SGD:
 
 
 @dataclass(frozen=True)
+class Gradient:
+    """Not a step: the move is minus the gradient, which the client sends and the server steps with.
+
+    ``alone`` is the step that a device takes in the server's place where nothing is ever aggregated.
+    """
+
+    alone: Optimizer
+
+    def begin(self, p: Params, names: Sequence[str]) -> Params:
+        return {}
+
+    def move(self, p: Params, grads: Params, names: Sequence[str]) -> Params:
+        return SGD(1.0).move(p, grads, names)
+
+
+@dataclass(frozen=True)
 class DecayingSGD:
     """SGD whose rate falls by a factor after every step of a round, with weight decay."""
 
@@ -56,7 +72,7 @@ class DecayingSGD:
 class Adam:
     """Kingma & Ba, ICLR 2015, with moments that start anew every round.
 
-    With ``keeps`` they are private slots of the method (``core.moments``) and go on where they were.
+    With ``keeps`` they are private slots of the method (``core.serverstep``) and go on where they were.
     """
 
     lr: float

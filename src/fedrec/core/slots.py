@@ -13,16 +13,22 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.rng import generator
+
 Owner = Literal["shared", "private", "fresh", "server"]
 Array = NDArray[np.float32]
+Arrays = dict[str, Array]
 Start = Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]
+
+START, FRESH = "start", "fresh"  # names of random streams
 
 
 class Catalog(NamedTuple):
-    """The sizes a method is built for."""
+    """What a server may know of its federation, and devices are told: sizes, not who met what."""
 
     n_users: int
     n_items: int
+    positives: float = 100.0  # items that a client trains on, on average
 
 
 @dataclass(frozen=True)
@@ -33,26 +39,49 @@ class Slot:
     shape: tuple[int, ...]
     start: Start
     rows: bool = False
+    unknown: Literal["start", "zero"] = "start"  # a row of an item that an earlier run did not know
+    bound: bool = False  # fits just these users and items: an earlier run's is of use to no others
+    reported: bool = False  # a private number whose sum over a round's clients is reported
 
-    def begin(self, rng: np.random.Generator, rows: int | None = None) -> Array:
-        shape = self.shape if rows is None else (rows, *self.shape[1:])
-        return self.start(rng, shape).astype(np.float32)
+    def starting(self, name: str, seed: int) -> Array:
+        """As it starts: a function of the seed and its name, so that all clients start alike."""
+        return self._begin(generator(seed, f"{START}:{name}"))
 
+    def freshly(self, name: str, seed: int, round: int) -> Array:
+        """As it starts in a round, if it is made anew: alike for all clients, as the others do."""
+        return self._begin(generator(seed, f"{FRESH}:{name}", round))
 
-def shared(*shape: int, start: Start, rows: bool = False) -> Slot:
-    return Slot("shared", shape, start, rows)
-
-
-def private(*shape: int, start: Start, rows: bool = False) -> Slot:
-    return Slot("private", shape, start, rows)
-
-
-def fresh(*shape: int, start: Start, rows: bool = False) -> Slot:
-    return Slot("fresh", shape, start, rows)
+    def _begin(self, rng: np.random.Generator) -> Array:
+        return self.start(rng, self.shape).astype(np.float32)
 
 
-def server(*shape: int, start: Start, rows: bool = False) -> Slot:
-    return Slot("server", shape, start, rows)
+def shared(
+    *shape: int, start: Start, rows: bool = False, unknown: Literal["start", "zero"] = "start"
+) -> Slot:
+    return Slot("shared", shape, start, rows, unknown)
+
+
+def private(*shape: int, start: Start, rows: bool = False, reported: bool = False) -> Slot:
+    return Slot("private", shape, start, rows, reported=reported)
+
+
+def fresh(*shape: int, start: Start) -> Slot:
+    return Slot("fresh", shape, start)
+
+
+def server(
+    *shape: int,
+    start: Start,
+    rows: bool = False,
+    unknown: Literal["start", "zero"] = "start",
+    bound: bool = False,
+) -> Slot:
+    return Slot("server", shape, start, rows, unknown, bound)
+
+
+def sent(*shape: int, rows: bool = False) -> Slot:
+    """An array of an upload, or of what is made for one client: it crosses the network and is nobody's."""
+    return Slot("shared", shape, zeros(), rows)
 
 
 def normal(std: float) -> Start:

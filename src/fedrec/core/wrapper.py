@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import SerializeAsAny
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Params, Total, View
-from fedrec.core.gradient import Batch, GradientMethod, Group, Loss, Phase
-from fedrec.core.loglinear import LogLinear
+from fedrec.core.federated import Batch, Context, Group, Introduced, Params, Phase, RanksWith, Service
+from fedrec.core.gradient import GradientMethod, Loss
+from fedrec.core.kernel import Kernel
 from fedrec.core.method import Method
-from fedrec.core.slots import Array, Catalog, Slot
+from fedrec.core.optim import Gradient
+from fedrec.core.ragged import Ragged
+from fedrec.core.slots import Arrays, Catalog, Slot
+from fedrec.core.upload import Total, Uploads
 
 
 def chain(method: Method) -> Iterator[Method]:
@@ -20,6 +23,12 @@ def chain(method: Method) -> Iterator[Method]:
     yield method
     if isinstance(method, Wrapper):
         yield from chain(method.base)
+
+
+def sends_gradients(method: GradientMethod) -> bool:
+    """Whether its server steps with gradients, so that clients do not move the shared part themselves."""
+    groups = [g for phase in method.plan(Catalog(1, 1), 1) for g in phase.groups]
+    return any(isinstance(g.optimizer, Gradient) for g in groups)
 
 
 class Wrapper(GradientMethod):
@@ -38,6 +47,11 @@ class Wrapper(GradientMethod):
             raise FedrecError(f"{base.label} has {self.name} in it already: put it over once")
         if base.closed:
             raise FedrecError(f"{self.name} does not go over {base.label}: {base.closed}")
+        if type(base).fit is not GradientMethod.fit:
+            raise FedrecError(
+                f"{self.name} does not go over {base.label}: it has a 'fit' of its own, which a wrapper would pass by; "
+                "say what it does after training in 'finish'"
+            )
         for name in GradientMethod.model_fields:  # how a client passes over its data is the base's affair
             if name in settings:
                 raise FedrecError(
@@ -54,48 +68,25 @@ class Wrapper(GradientMethod):
     def reveals(self) -> str:  # type: ignore[override]
         return self.base.reveals
 
-    @property
-    def default_view(self) -> View:  # type: ignore[override]
-        return self.base.default_view
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return None  # a wrapper that knows its kernel says so
 
-    @property
-    def default_clients(self) -> float | None:  # type: ignore[override]
-        return self.base.default_clients
-
-    @property
-    def sends(self) -> Literal["moves", "gradients"]:  # type: ignore[override]
-        return self.base.sends
-
-    @property
-    def tunes_rows(self) -> bool:  # type: ignore[override]
-        return self.base.tunes_rows
-
-    @property
-    def negatives(self) -> bool:  # type: ignore[override]
-        return self.base.negatives
-
-    @property
-    def sparse(self) -> bool:
-        return self.base.sparse
-
-    @property
-    def remedy(self) -> str:
-        return self.base.remedy
-
-    def alone(self) -> Wrapper:
-        return self.model_copy(update={"base": self.base.alone()})
+    # -- forwarded: a test holds that nothing is missing ---------------------------------------
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         return self.base.slots(catalog)
 
-    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
+    def uploads(self, catalog: Catalog) -> Uploads:
         return self.base.uploads(catalog)
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        return self.base.groups(catalog, round)
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         return self.base.plan(catalog, round)
 
-    def log_linear(self) -> LogLinear | None:
-        return None  # a wrapper that knows its kernel says so
+    def rebuild(self, catalog: Catalog, round: int) -> list[Phase]:
+        return self.base.rebuild(catalog, round)
 
     def receive(self, shared: Params, private: Params) -> Params:
         return self.base.receive(shared, private)
@@ -106,20 +97,29 @@ class Wrapper(GradientMethod):
     def loss(self, p: Params, batch: Batch) -> Any:
         return self.base.loss(p, batch)
 
-    def cut(self, samples: Batch) -> Iterator[Batch]:
-        return self.base.cut(samples)
+    def batches(self, samples: Batch) -> Iterator[Batch]:
+        return self.base.batches(samples)
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         return self.base.step(loss, p, groups)
 
-    def upload(self, shared: Params, p: Params) -> Params:
-        return self.base.upload(shared, p)
+    def finish(self, p: Params, passes: Sequence[Batch]) -> Params:
+        return self.base.finish(p, passes)
 
-    def weight(self, samples: Any) -> Any:
-        return self.base.weight(samples)
+    def send(self, shared: Params, p: Params) -> Params:
+        return self.base.send(shared, p)
 
-    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
-        return self.base.merge(held, total)
+    def view(self) -> RanksWith:
+        return self.base.view()
 
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
-        return self.base.diagnose(shared, private, users)
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
+        return self.base.merge(held, total, context)
+
+    def introduce(self, items: Ragged, private: Arrays, salt: int) -> Introduced | None:
+        return self.base.introduce(items, private, salt)
+
+    def service(self, catalog: Catalog, seed: int) -> Service | None:
+        return self.base.service(catalog, seed)
+
+    def diagnose(self, shared: Arrays) -> dict[str, Any]:
+        return self.base.diagnose(shared)

@@ -11,22 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.errors import DataError
+from fedrec.core.protocol import STRICT, Protocol, protocol
+from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.rng import client_key, shuffle, stream
+from fedrec.core.slots import Catalog
+from fedrec.data.clients import ClientData, sorted_distinct
 from fedrec.data.interactions import Interactions
 from fedrec.data.negatives import CANDIDATES, draw_distinct
-from fedrec.evaluate.protocol import STRICT, Protocol, protocol
 
 TIES = "time-ties"
-
-
-class Ragged(NamedTuple):
-    """One run of items per user: ``items[indptr[u]:indptr[u + 1]]``."""
-
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
-
-    def of(self, user: int) -> NDArray[np.int32]:
-        return self.items[self.indptr[user] : self.indptr[user + 1]]
 
 
 class Candidates(NamedTuple):
@@ -66,7 +59,7 @@ class Split:
     @cached_property
     def trained(self) -> Ragged:
         """Each user's training items, sorted and distinct."""
-        return _sorted_distinct(self.train.indptr, self.train.items)
+        return sorted_distinct(self.train.indptr, self.train.items)
 
     @cached_property
     def met(self) -> Ragged:
@@ -78,12 +71,26 @@ class Split:
         inner = np.ones(len(items), dtype=bool)
         inner[indptr[1:] - 1] = inner[indptr[1:] - 2] = False
         items[inner] = self.train.items
-        return _sorted_distinct(indptr, items)
+        return sorted_distinct(indptr, items)
 
     @property
     def forbidden(self) -> Ragged:
         """The items that may not be drawn as training negatives, under this protocol."""
         return self.met if self.protocol.leaks else self.trained
+
+    @property
+    def catalog(self) -> Catalog:
+        """What a server may know of these clients."""
+        return Catalog(self.n_users, self.n_items, len(self.trained.items) / self.n_users)
+
+    def clients(self, users: Ids | None = None) -> ClientData:
+        """What the devices of some users (all, if none are named) know: nothing that is held out.
+
+        Under a protocol that leaks, the items that training spares are told to them: that is the leak.
+        """
+        negatives = self.protocol.negatives_per_positive
+        known = ClientData(self.keys, self.train, self.trained, self.forbidden, self.n_items, negatives)
+        return known if users is None else known.take(users)
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -123,7 +130,7 @@ def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0) -> Sp
         )
     newest = data.indptr[users + 1] - 1  # _arrange leaves each user's rows at the end of its run
     train_counts = counts[users] - 2
-    indptr = np.concatenate([[0], np.cumsum(train_counts)]).astype(np.int64)
+    indptr = run_ends(train_counts)
     starts = newest + 1 - counts[users]
     rows = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], train_counts)
     return Split(
@@ -180,28 +187,6 @@ def _arrange(
             out[at] = rows[i]
         counts[u] = end - at
     return counts
-
-
-@nb.njit(cache=True, nogil=True)
-def _sort_runs(indptr: Any, items: Any, counts: Any) -> None:
-    for u in range(len(indptr) - 1):
-        run = items[indptr[u] : indptr[u + 1]]
-        run.sort()
-        kept = 0
-        for i in range(len(run)):
-            if i == 0 or run[i] != run[kept - 1]:
-                run[kept] = run[i]
-                kept += 1
-        counts[u] = kept
-
-
-def _sorted_distinct(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> Ragged:
-    items = items.copy()
-    counts = np.empty(len(indptr) - 1, np.int64)
-    _sort_runs(indptr, items, counts)
-    packed = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    rows = np.arange(packed[-1]) + np.repeat(indptr[:-1] - packed[:-1], counts)
-    return Ragged(packed, items[rows])
 
 
 @nb.njit(cache=True, nogil=True)

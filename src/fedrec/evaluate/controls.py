@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from fedrec.data.split import Split
+from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import auc, hr, summary
 from fedrec.evaluate.ranking import rank_sampled
 from fedrec.methods.central.counter import Counter
@@ -28,12 +29,13 @@ class Controls(TypedDict):
 
 def controls(split: Split, rounds: int = 100, seed: int = 0, threads: int = 1) -> Controls:
     """Popularity, and the counter over the negatives of ``rounds`` rounds, both on the sampled test."""
+    exam = Exam.of(split)
     popularity = Popularity().fit(split, seed, threads)
     counter = Counter(rounds=max(1, rounds)).fit(split, seed, threads)
-    drawn = rank_sampled(counter, split, "test", threads)
+    drawn = rank_sampled(counter, exam, "test", threads)
     area, error = auc(drawn)
     return {
-        "popularity": summary(rank_sampled(popularity, split, "test", threads)),
+        "popularity": summary(rank_sampled(popularity, exam, "test", threads)),
         "counter": {
             "hr@10": hr(drawn, 10),
             "auc": area if area == area else None,  # NaN: no user had candidates

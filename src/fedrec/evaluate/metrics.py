@@ -26,6 +26,11 @@ class Ranks(NamedTuple):
     ties: NDArray[np.int32]  # how many of those have exactly its score
     among: NDArray[np.int32]  # candidates in all
 
+    @classmethod
+    def none(cls, users: int) -> Ranks:
+        """Nothing counted so far."""
+        return cls(*(np.zeros(users, np.int32) for _ in range(3)))
+
 
 def hits(ranks: Ranks, k: int) -> NDArray[np.bool_]:
     """Whether the positive is among the first k, per user."""

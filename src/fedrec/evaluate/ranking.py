@@ -8,73 +8,87 @@ held-out item (the positive), so a model gains nothing by scoring everything ali
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.blocks import in_order, run_blocks
-from fedrec.data.split import Ragged, Split
+from fedrec.core.ragged import Ragged
+from fedrec.core.scorer import Prepares, Scorer
+from fedrec.evaluate.exam import Exam, Which
 from fedrec.evaluate.metrics import Ranks
-from fedrec.evaluate.scorer import Scorer
 
-Part = Literal["valid", "test"]
 Blocks = Sequence[NDArray[np.int64]]
 
 
 def rank_sampled(
-    scorer: Scorer, split: Split, which: Part, threads: int = 1, blocks: Blocks | None = None
+    scorer: Scorer, exam: Exam, which: Which, threads: int = 1, blocks: Blocks | None = None
 ) -> Ranks:
     """Rank each user's held-out item against the candidates the protocol drew for it.
 
     ``blocks`` says which users to score together, where a scorer has a preference.
     """
 
-    def work(users: NDArray[np.int64], ranks: Ranks) -> None:
-        items = held_out(split, which, users)
-        _count_sampled(scorer.some(users, items), items, *ranks)
+    def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
+        items = exam.lines(which, users)
+        _count_sampled(scorer.some(users, items), items, *ranks[0])
 
-    return _ranks(work, split, threads, blocks)
-
-
-def held_out(split: Split, which: Part, users: NDArray[np.int64]) -> NDArray[np.int32]:
-    """A line per user: the held-out item, then its candidates."""
-    positives = split.valid if which == "valid" else split.test
-    candidates = split.candidates.valid if which == "valid" else split.candidates.test
-    return np.column_stack([positives[users], candidates[users]])
+    return _ranks(work, 1, exam, threads, blocks)[0]
 
 
 def count_sampled(scores: NDArray[np.float32], items: NDArray[np.int32]) -> Ranks:
-    """Ranks from the scores of such lines."""
-    ranks = Ranks(*(np.zeros(len(scores), np.int32) for _ in range(3)))
+    """Ranks from the scores of lines of an exam."""
+    ranks = Ranks.none(len(scores))
     _count_sampled(scores, items, *ranks)
     return ranks
 
 
 def rank_full(
-    scorer: Scorer, split: Split, which: Part, threads: int = 1, blocks: Blocks | None = None
+    scorer: Scorer, exam: Exam, which: Which, threads: int = 1, blocks: Blocks | None = None
 ) -> Ranks:
     """Rank each user's held-out item against all items it has not trained on.
 
     When testing, the validation item is left out as well. The held-out item itself always takes part,
     even where repeated rows (protocol ``paper``) put it among the training items.
     """
-    positives = split.valid if which == "valid" else split.test
+
+    def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
+        _count_full(scorer.all(users), users, *_full(exam, which), *ranks[0])
+
+    return _ranks(work, 1, exam, threads, blocks)[0]
+
+
+def rank_all(
+    scorer: Scorer, exam: Exam, threads: int = 1, blocks: Blocks | None = None
+) -> tuple[Ranks, Ranks, Ranks]:
+    """Validation and test among candidates, and test among all: what ranks is made once for the three."""
+
+    def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
+        ready = scorer.ready(users) if isinstance(scorer, Prepares) else None
+        some = ready.some if ready else scorer.some
+        for which, found in zip(("valid", "test"), ranks, strict=False):
+            items = exam.lines(which, users)  # type: ignore[arg-type]
+            _count_sampled(some(users, items), items, *found)
+        scores = ready.all(users) if ready else scorer.all(users)
+        _count_full(scores, users, *_full(exam, "test"), *ranks[2])
+
+    valid, test, full = _ranks(work, 3, exam, threads, blocks)
+    return valid, test, full
+
+
+def _full(exam: Exam, which: Which) -> tuple[Any, ...]:
+    """Positives, what else is masked, and what was trained on."""
+    positives = exam.positives(which)
     # Nothing else is masked for validation: the positive, never masked, stands in for "no such item".
-    masked = split.valid if which == "test" else positives
-    trained = split.trained
-
-    def work(users: NDArray[np.int64], ranks: Ranks) -> None:
-        scores = scorer.all(users)
-        _count_full(scores, users, positives, masked, trained.indptr, trained.items, *ranks)
-
-    return _ranks(work, split, threads, blocks)
+    masked = exam.valid if which == "test" else positives
+    return positives, masked, exam.trained.indptr, exam.trained.items
 
 
 def top_k(
     scorer: Scorer,
-    known: Split | Ragged,
+    seen: Ragged,
     k: int,
     users: Sequence[int] | NDArray[np.int64] | None = None,
     include_seen: bool = False,
@@ -82,10 +96,9 @@ def top_k(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k best items of each user, best first, and their scores; short rows end in -1 and -inf.
 
-    ``known`` says what a user has seen: a split's training items, or any runs of items per user. Of
-    equal scores the smaller item code comes first; an item without a finite score is not recommended.
+    ``seen`` says what a user has met, such as a split's training items. Of equal scores the smaller item
+    code comes first; an item without a finite score is not recommended.
     """
-    seen = known.trained if isinstance(known, Split) else known
     chosen = np.arange(len(seen.indptr) - 1) if users is None else np.asarray(users, dtype=np.int64)
     items = np.full((len(chosen), k), -1, np.int32)
     scores = np.full((len(chosen), k), -np.inf, np.float32)
@@ -97,7 +110,7 @@ def top_k(
         found = scorer.all(block)
         _best(found, block, seen.indptr, seen.items, include_seen, items[start:end], scores[start:end])
 
-    n_items = known.n_items if isinstance(known, Split) else scorer.all(chosen[:1]).shape[1]
+    n_items = scorer.all(chosen[:1]).shape[1]
     run_blocks(work, len(chosen), _block(n_items), threads)
     return items, scores
 
@@ -108,19 +121,24 @@ def _block(n_items: int) -> int:
 
 
 def _ranks(
-    work: Callable[[NDArray[np.int64], Ranks], None], split: Split, threads: int, blocks: Blocks | None
-) -> Ranks:
-    ranks = Ranks(*(np.zeros(split.n_users, np.int32) for _ in range(3)))
-    size = _block(split.n_items)
+    work: Callable[[NDArray[np.int64], Sequence[Ranks]], None],
+    kinds: int,
+    exam: Exam,
+    threads: int,
+    blocks: Blocks | None,
+) -> list[Ranks]:
+    ranks = [Ranks.none(exam.n_users) for _ in range(kinds)]
+    size = _block(exam.n_items)
     if blocks is None:
-        starts = range(0, split.n_users, size)
-        blocks = [np.arange(start, min(start + size, split.n_users)) for start in starts]
+        starts = range(0, exam.n_users, size)
+        blocks = [np.arange(start, min(start + size, exam.n_users)) for start in starts]
 
     def block(users: NDArray[np.int64]) -> None:
-        mine = Ranks(*(np.zeros(len(users), np.int32) for _ in range(3)))
+        mine = [Ranks.none(len(users)) for _ in range(kinds)]
         work(users, mine)
-        for values, found in zip(ranks, mine, strict=True):
-            values[users] = found
+        for whole, part in zip(ranks, mine, strict=True):
+            for values, found in zip(whole, part, strict=True):
+                values[users] = found
 
     for _ in in_order(block, blocks, threads):
         pass

@@ -20,6 +20,9 @@ METHODS = {
     "pfedrec": "fedrec.methods.pfedrec:PFedRec",
     "fedmf": "fedrec.methods.fedmf:FedMF",
     "fedncf": "fedrec.methods.fedncf:FedNCF",
+    "fedneumf": "fedrec.methods.fedncf:FedNeuMF",
+    "fedncf-adam": "fedrec.methods.fedncf_adam:FedNCFAdam",
+    "fedneumf-adam": "fedrec.methods.fedncf_adam:FedNeuMFAdam",
     "fedrecon": "fedrec.methods.fedrecon:FedRecon",
     "fedrap": "fedrec.methods.fedrap:FedRAP",
     "metamf": "fedrec.methods.metamf:MetaMF",
@@ -47,19 +50,15 @@ class Alias(NamedTuple):
     spec: str
     settings: dict[str, Any]
     use_when: str
+    clients: float | None = None  # share of clients a round, unless a run says otherwise
 
 
 ALIASES = {
     "fedrecgel": Alias(
-        "fedncf+gel",
-        {
-            "fedncf.model": "neumf",
-            "fedncf.server": "adam",
-            "fedncf.batch_size": 128,
-            "fedncf.lr": 0.1,
-            "fedncf.participation": 0.1,
-        },
-        "you reproduce the FedRecGEL paper: fedncf+gel with its model, optimizers and 10% of clients a round",
+        "fedneumf-adam+gel",
+        {},
+        "you reproduce the FedRecGEL paper: NeuMF, a server that steps by Adam, 10% of clients a round",
+        clients=0.1,
     ),
 }
 
@@ -76,6 +75,11 @@ def expand(spec: str, settings: dict[str, Any] | None = None) -> tuple[str, dict
 def named_by_alias(spec: str) -> bool:
     """Whether a spec uses the name of a published setting."""
     return spec.partition("+")[0] in ALIASES
+
+
+def usual_clients(spec: str) -> float | None:
+    """The share of clients that a published setting has in a round; None is everyone."""
+    return ALIASES[spec.partition("+")[0]].clients if named_by_alias(spec) else None
 
 
 def _qualified(spec: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -15,15 +15,17 @@ What one upload reveals: the server knows Y, so a single M × d gradient gives a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.federated import Federated, Params, Total
-from fedrec.core.gradient import Phase
-from fedrec.core.moments import ServerAdam, moment_slots
-from fedrec.core.slots import Array, Catalog, Slot, constant, fresh, normal, server, shared, zeros
+from fedrec.core.federated import Batch, Context, Federated, Params, Phase
+from fedrec.core.kernel import LeastSquares
+from fedrec.core.serverstep import ServerAdam, moment_slots
+from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, normal, sent, shared, zeros
+from fedrec.core.upload import Total, Uploads
 
 STD = 0.1  # spread of the first item table
 
@@ -38,10 +40,6 @@ class FCF(Federated):
         "a gradient for every item: with the public item table it gives away the client's vector up to "
         "sign and its positives; hidden only in sums"
     )
-    negatives: ClassVar[bool] = False  # all other items are negatives, through the Gramian
-    tunes_rows: ClassVar[bool] = False
-    sizes: ClassVar[tuple[str, ...]] = ("clients",)
-    scale: ClassVar[float] = 0.0  # λ is the same for everyone
 
     dim: int = Field(32, ge=1, le=1024, description="length of user and item vectors")
     alpha: float = Field(8.0, ge=0, description="confidence α of a positive beyond 1; found on validation")
@@ -50,71 +48,57 @@ class FCF(Federated):
     beta1: float = Field(0.4, ge=0, lt=1, description="decay of Adam's mean")
     beta2: float = Field(0.99, ge=0, lt=1, description="decay of Adam's variance")
 
-    @property
-    def numbers(self) -> tuple[float, float]:
-        return self.alpha, self.lam
-
-    def prior(self) -> Array:
-        """A client without positives is the zero vector."""
-        return np.zeros(self.dim, np.float32)
-
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         rows, d = catalog.n_items, self.dim
         slots = {
-            "items": shared(rows, d, start=normal(STD), rows=True),
+            # An item that an earlier run did not know starts at zero, so that the Gramian stays true.
+            "items": shared(rows, d, start=normal(STD), rows=True, unknown="zero"),
             # What every client computes from the items it downloads; the simulator does it once for all.
             "gram": shared(d, d, start=constant(np.eye(d) * rows * STD**2)),
             "user": fresh(d, start=zeros()),
-            "clients": server(start=constant(catalog.n_users)),
         }
         return slots | moment_slots(slots, ["items"], "server")
 
-    def new_rows(self, name: str, started: Array) -> Array:
-        return np.zeros_like(started)  # so that the Gramian stays true
+    def uploads(self, catalog: Catalog) -> Uploads:
+        """The M × d gradient f_u = −Y x xᵀ + corrections, as its two parts; bytes are those of the whole."""
+        rows, d = catalog.n_items, self.dim
+        parts = {"corrections": sent(rows, d, rows=True), "outer": sent(d, d)}
+        return Uploads(parts, wire={"gradient": sent(rows, d)})
 
-    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
-        """The M × d gradient f_u = −Y x xᵀ + corrections, as its two parts."""
-        return {
-            "corrections": shared(catalog.n_items, self.dim, start=zeros(), rows=True),
-            "outer": shared(self.dim, self.dim, start=zeros()),
-        }
+    def fit(
+        self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
+    ) -> tuple[Params, Params, Any]:
+        """x = (YᵀCY + λI)⁻¹ YᵀC p (Eq. 4), with YᵀCY = YᵀY + α Σ_{i∈u} y_i y_iᵀ.
 
-    def wire(self, catalog: Catalog) -> dict[str, Slot]:
-        return {"gradient": shared(catalog.n_items, self.dim, start=zeros())}
-
-    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
-        return [Phase([])]  # one look at its positives, no gradient steps
-
-    def receive(self, shared: Params, private: Params) -> Params:
-        return {**shared, **private}
-
-    def fit(self, p: Params, passes: Any, plan: list[Phase]) -> tuple[Params, Any]:
-        """x = (YᵀCY + λI)⁻¹ YᵀC p (Eq. 4), with YᵀCY = YᵀY + α Σ_{i∈u} y_i y_iᵀ."""
+        f_ui = c_ui (p_ui − x·y_i) x (Eq. 6) less −(x·y_i)x, which x xᵀ stands for; the sign is the loss's.
+        """
         import torch
 
-        (batch,) = passes
+        (batch,), p = passes, {**shared, **private}
         y = p["items"]
         met = torch.zeros(y.shape[0]).index_add(0, batch.items, batch.mask).clamp(max=1)
         own = y * met[:, None]
         a = p["gram"] + self.alpha * own.T @ own + self.lam * torch.eye(self.dim)
         b = (1 + self.alpha) * own.sum(0)
         x = torch.cholesky_solve(b[:, None], torch.linalg.cholesky(a))[:, 0]
-        return {**p, "user": x, "met": met}, (1 + self.alpha) * (met.sum() - own.sum(0) @ x)
-
-    def upload(self, shared: Params, p: Params) -> Params:
-        """f_ui = c_ui (p_ui − x·y_i) x (Eq. 6) less −(x·y_i)x, which x xᵀ stands for; the sign is the loss's."""
-        x = p["user"]
-        asked = self.alpha * (p["items"] @ x) - (1 + self.alpha)
-        return {"corrections": (asked * p["met"])[:, None] * x, "outer": x[:, None] * x}
+        asked = self.alpha * (y @ x) - (1 + self.alpha)
+        upload = {"corrections": (asked * met)[:, None] * x, "outer": x[:, None] * x}
+        return {**p, "user": x}, upload, (1 + self.alpha) * (met.sum() - own.sum(0) @ x)
 
     def logits(self, p: Any, i: Any) -> Any:
         return p.items[i] @ p.user
 
-    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """y_i ← y_i − γ · Adam(∂J/∂y_i), ∂J/∂y_i = −2 Σ_u f_ui + 2λ y_i (Eq. 5 and 7)."""
         y = held["items"]
-        everyone = held["clients"] / np.float32(total.clients)  # a cohort stands for all
+        everyone = np.float32(context.catalog.n_users) / np.float32(total.clients)  # a cohort stands for all
         slope = 2 * everyone * (y @ total.sums["outer"] + total.sums["corrections"]) + 2 * self.lam * y
         moved = ServerAdam(self.lr, self.beta1, self.beta2).move(held, {"items": slope.astype(np.float32)})
         new = moved["items"]
         return {**moved, "gram": (new.T.astype(np.float64) @ new).astype(np.float32)}
+
+    def kernel(self, catalog: Catalog) -> LeastSquares:
+        """λ is the same for everyone, and a client without positives is the zero vector."""
+        nobody: Array = np.zeros(self.dim, np.float32)
+        names = ("items", "user", "gram", "corrections", "outer", None)
+        return LeastSquares(*names, self.alpha, self.lam, 0.0, nobody)

@@ -13,20 +13,18 @@ sums: run it where the server sees no single upload (secure aggregation).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.federated import Federated, Params, Total
-from fedrec.core.gradient import Phase
-from fedrec.core.slots import Array, Catalog, Slot, constant, fresh, server, shared, zeros
-
-if TYPE_CHECKING:
-    from fedrec.data.split import Split
+from fedrec.core.federated import Batch, Context, Federated, Params, Phase
+from fedrec.core.kernel import LeastSquares
+from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
+from fedrec.core.upload import Total, Uploads
 
 STD = 0.1  # spread of the first item table
-TYPICAL, TYPICAL_PAIRS = 100.0, 1e6  # positives per client and clients × items, where no data were seen
 POPULARITY_POWER = 0.25  # of an item's share of clients, in the popularity column
 
 
@@ -45,9 +43,6 @@ class FedALS(Federated):
         "its rows are exactly the client's positives and its outer product is the private vector up to "
         "sign; both are hidden only in sums, so run it behind secure aggregation"
     )
-    negatives: ClassVar[bool] = False
-    tunes_rows: ClassVar[bool] = False
-    sizes: ClassVar[tuple[str, ...]] = ("clients",)
 
     dim: int = Field(128, ge=1, le=1024, description="length of user and item vectors")
     alpha: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
@@ -62,21 +57,14 @@ class FedALS(Federated):
     kappa: float = Field(4.0, ge=0, description="damping c_j = κ × share of clients that met item j")
     memory: float = Field(1.0, ge=0, le=1, description="moving averages forget at (share of clients)^memory")
 
-    def suited(self, split: Split) -> FedALS:
-        """With α and λ from the data where they are ``auto`` (how the rule was found: docs/fedals.md)."""
-        positives = len(split.trained.items) / split.n_users
-        alpha, lam = self._from(positives, split.n_users * split.n_items)
-        return self.model_copy(update={"alpha": alpha, "lam": lam})
+    def numbers(self, catalog: Catalog) -> tuple[float, float]:
+        """α and λ; ``auto`` from what a server may know: positives per client, and how many clients and items.
 
-    @property
-    def numbers(self) -> tuple[float, float]:
-        """α and λ as numbers, also where no data were seen."""
-        return self._from(TYPICAL, TYPICAL_PAIRS)
-
-    def _from(self, positives: float, pairs: float) -> tuple[float, float]:
-        """α and λ for clients with so many positives on average, and so many pairs of client and item."""
-        alpha = 200 / positives if isinstance(self.alpha, str) else self.alpha
-        ratio = min(max(math.log10(pairs) - 4.3, 2.0), 3.0) * min(positives / 9, 1.0)
+        How the rule was found: docs/fedals.md.
+        """
+        alpha = 200 / catalog.positives if isinstance(self.alpha, str) else self.alpha
+        pairs = math.log10(catalog.n_users * catalog.n_items) - 4.3
+        ratio = min(max(pairs, 2.0), 3.0) * min(catalog.positives / 9, 1.0)
         return alpha, ratio * (1 + alpha) if isinstance(self.lam, str) else self.lam
 
     @property
@@ -97,62 +85,60 @@ class FedALS(Federated):
             first[:, self.dim :] = 0  # no counts yet
             return first
 
+        # An item that an earlier run did not know is zero: nobody has met it, the Gramian stays true, and one
+        # round fills it.
         expected = np.diag(np.where(np.arange(width) < self.dim, rows * STD**2, 0.0))
         return {
-            "items": shared(rows, width, start=table, rows=True),
+            "items": shared(rows, width, start=table, rows=True, unknown="zero"),
             "gram": shared(width, width, start=constant(expected)),  # VᵀV, before the first round its mean
             "user": fresh(width, start=zeros()),
-            "clients": server(start=constant(catalog.n_users)),
             "mean_outer": server(width, width, start=zeros()),
-            "mean_corrections": server(rows, width, start=zeros(), rows=True),
-            "mean_senders": server(rows, start=zeros(), rows=True),
+            "mean_corrections": server(rows, width, start=zeros(), rows=True, unknown="zero"),
+            "mean_senders": server(rows, start=zeros(), rows=True, unknown="zero"),
             "mean_weight": server(start=zeros()),
         }
 
-    def new_rows(self, name: str, started: Array) -> Array:
-        return np.zeros_like(started)  # what nobody has met; the Gramian stays true, and one round fills it
-
-    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
-        return {
-            "corrections": shared(catalog.n_items, self.width, start=zeros(), rows=True),
-            "outer": shared(self.width, self.width, start=zeros()),
-        }
+    def uploads(self, catalog: Catalog) -> Uploads:
+        rows, width = catalog.n_items, self.width
+        corrections, senders = sent(rows, width, rows=True), sent(rows, rows=True)
+        return Uploads({"corrections": corrections, "senders": senders, "outer": sent(width, width)})
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
-        return [Phase([])]  # one look at its positives, no gradient steps
+        alpha, lam = self.numbers(catalog)
+        return [Phase([], part="positives", terms={"alpha": alpha, "lam": lam})]
 
-    def receive(self, shared: Params, private: Params) -> Params:
-        return {**shared, **private}
+    def fit(
+        self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
+    ) -> tuple[Params, Params, Any]:
+        """w = (VᵀV + α V_uᵀV_u + λI)⁻¹ ((1 + α) Σ_{j∈u} v_j + λ w₀).
 
-    def fit(self, p: Params, passes: Any, plan: list[Phase]) -> tuple[Params, Any]:
-        """w = (VᵀV + α V_uᵀV_u + λI)⁻¹ ((1 + α) Σ_{j∈u} v_j + λ w₀)."""
+        Sent: (α w·v_j − (1 + α)) w and 1 for each positive j, and w wᵀ.
+        """
         import torch
 
-        (batch,) = passes
-        (alpha, lam), v = self.numbers, p["items"]
+        (batch,), terms, p = passes, plan[0].terms, {**shared, **private}
+        v = p["items"]
+        alpha = terms["alpha"]
         met = torch.zeros(v.shape[0]).index_add(0, batch.items, batch.mask).clamp(max=1)
         own, n = v * met[:, None], met.sum()
-        lam = lam * n.clamp(min=1) ** self.scale
+        lam = terms["lam"] * n.clamp(min=1) ** self.scale
         a = p["gram"] + alpha * own.T @ own + lam * torch.eye(self.width)
         b = (1 + alpha) * own.sum(0) + lam * torch.from_numpy(self.prior())
         w = torch.cholesky_solve(b[:, None], torch.linalg.cholesky(a))[:, 0]
-        return {**p, "user": w, "met": met}, (1 + alpha) * (n - own.sum(0) @ w)
-
-    def upload(self, shared: Params, p: Params) -> Params:
-        """(α w·v_j − (1 + α)) w for each positive j, and w wᵀ."""
-        alpha, w = self.numbers[0], p["user"]
-        asked = alpha * (p["items"] @ w) - (1 + alpha)
-        return {"corrections": (asked * p["met"])[:, None] * w, "outer": w[:, None] * w}
+        asked = alpha * (v @ w) - (1 + alpha)
+        upload = {"corrections": (asked * met)[:, None] * w, "senders": met, "outer": w[:, None] * w}
+        return {**p, "user": w}, upload, (1 + alpha) * (n - own.sum(0) @ w)
 
     def logits(self, p: Any, i: Any) -> Any:
         return p.items[i] @ p.user
 
-    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """One preconditioned step of all item rows: v_j ← v_j − η g_j ((1 + c_j α) S + λI)⁻¹."""
-        s, corrections, senders, averages = self._sums(held, total)
-        (alpha, lam), v, d = self.numbers, held["items"], self.dim
+        clients = context.catalog.n_users
+        s, corrections, senders, averages = self._sums(held, total, clients)
+        (alpha, lam), v, d = self.numbers(context.catalog), held["items"], self.dim
         lams = lam * np.maximum(senders, 1)[:, None] ** self.scale
-        share = senders / held["clients"]
+        share = senders / np.float32(clients)
         g = (v @ s + lams * v + corrections)[:, :d]
         # S + α Σ_{u∋j} w_u w_uᵀ is the curvature of row j. That sum is at most S, and for the clients of
         # an item about their share of it: κ times as much keeps the step stable for any α.
@@ -164,16 +150,16 @@ class FedALS(Federated):
         gram = new.T.astype(np.float64) @ new
         return {**held, **averages, "items": new, "gram": gram.astype(np.float32)}
 
-    def _sums(self, held: dict[str, Array], total: Total) -> tuple[Array, Array, Array, dict[str, Array]]:
+    def _sums(self, held: Arrays, total: Total, clients: int) -> tuple[Array, Array, Array, Arrays]:
         """Sums over all clients, estimated from cohorts by moving averages; with everyone there, exact."""
-        share = total.clients / float(held["clients"])
+        share = total.clients / clients
         rate = np.float32(share**self.memory)
-        seen = {
-            "mean_outer": total.sums["outer"],
-            "mean_corrections": total.sums["corrections"],
-            "mean_senders": total.counts["corrections"],
-        }
+        seen = {f"mean_{n}": total.sums[n] for n in ("outer", "corrections", "senders")}
         averages = {n: (1 - rate) * held[n] + rate / np.float32(share) * x for n, x in seen.items()}
         weight = (1 - rate) * held["mean_weight"] + rate  # young averages start at zero: divide that out
-        sums = (averages[n] / weight for n in seen)
-        return *sums, {**averages, "mean_weight": weight}
+        s, corrections, senders = (averages[n] / weight for n in seen)
+        return s, corrections, senders, {**averages, "mean_weight": weight}
+
+    def kernel(self, catalog: Catalog) -> LeastSquares:
+        names = ("items", "user", "gram", "corrections", "outer", "senders")
+        return LeastSquares(*names, *self.numbers(catalog), self.scale, self.prior())

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from fedrec.core.gradient import GradientMethod, Group
-from fedrec.core.loglinear import LogLinear
+from fedrec.core.federated import Group
+from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import LogLinear
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform
 
@@ -47,7 +48,7 @@ class FedMF(GradientMethod):
             Group(("items",), SGD(lr_items), "shared"),
         ]
 
-    def log_linear(self) -> LogLinear:
+    def kernel(self, catalog: Catalog) -> LogLinear:
         return LogLinear("items", "score", "bias")
 
     def logits(self, p: Any, i: Any) -> Any:

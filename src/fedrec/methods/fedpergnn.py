@@ -4,7 +4,7 @@ Wu, Wu, Lyu, Qi, Huang & Xie, "A federated graph neural network framework for pr
 personalization", Nature Communications 2022, with cross-entropy on sampled negatives in place of ratings.
 
 A client's graph holds its items and the vectors of up to 100 other users who met some of them. It finds
-those through a third party that matches salted hashes of items (``engine/expansion.py``). An attention
+those through a third party that matches salted hashes of items (``thirdparty.py``). An attention
 layer lets items hear from their users, then the client from its items. Clients send gradients: clipped,
 with Laplace noise, and hidden among made-up gradients of items that they never met.
 """
@@ -12,16 +12,35 @@ with Laplace noise, and hidden among made-up gradients of items that they never 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedrec.core.federated import Params, Total
-from fedrec.core.gradient import Batch, GradientMethod, Group, Phase
-from fedrec.core.optim import SGD
-from fedrec.core.slots import Array, Catalog, Slot, constant, fresh, normal, private, shared, uniform, zeros
+from fedrec.core.federated import Batch, Context, Group, Introduced, Params, Phase
+from fedrec.core.gradient import GradientMethod
+from fedrec.core.optim import SGD, Gradient
+from fedrec.core.ragged import Ragged
+from fedrec.core.serverstep import step_along
+from fedrec.core.slots import (
+    Array,
+    Arrays,
+    Catalog,
+    Slot,
+    constant,
+    fresh,
+    normal,
+    private,
+    sent,
+    server,
+    shared,
+    uniform,
+    zeros,
+)
+from fedrec.core.upload import Total, Upload, Uploads
+from fedrec.methods.thirdparty import TOLD, VECTORS, ThirdParty, hashed
 
 LAYER = ("layer", "ask", "answer")
 
@@ -36,11 +55,9 @@ class FedPerGNN(GradientMethod):
         "clipped and noisy gradients among made-up ones of 1,000 other items; besides, the client's vector "
         "goes to the third party and, without a name, to its neighbours"
     )
-    tunes_rows: ClassVar[bool] = False
     closed: ClassVar[str] = (
         "its clients are given a graph by a third party, which a wrapper would not pass on"
     )
-    sends: ClassVar[Literal["moves", "gradients"]] = "gradients"
 
     dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
     lr: float = Field(5.0, gt=0, description="learning rate of the user vector; found on validation")
@@ -63,25 +80,46 @@ class FedPerGNN(GradientMethod):
             "user": private(d, start=normal(self.std)),
             "bias": private(start=zeros()),
             "vector": fresh(d, start=zeros()),  # the user after the layer: what ranks
+            VECTORS: server(catalog.n_users, d, start=zeros(), bound=True),  # the third party's, of all users
         }
+
+    def uploads(self, catalog: Catalog) -> Uploads:
+        """Gradients of the shared slots to the server, and the user's vector to the third party."""
+        return Uploads({**super().uploads(catalog).arrays, TOLD: sent(self.dim)}, leaving=self.hide)
+
+    def introduce(self, items: Ragged, private: Arrays, salt: int) -> Introduced:
+        """Salted hashes of its items and its first vector, to the third party."""
+        return Introduced(items.indptr, hashed(salt, items.items), {TOLD: private["user"]})
+
+    def service(self, catalog: Catalog, seed: int) -> ThirdParty:
+        gradients = {n: s for n, s in self.uploads(catalog).arrays.items() if n != TOLD}
+        return ThirdParty(self.neighbours, self.dim, gradients, catalog.positives, seed)
 
     def groups(self, catalog: Catalog, round: int) -> list[Group]:
         return [
             Group(("user", "bias"), SGD(self.lr), "private"),
-            Group(("items", *LAYER), SGD(1.0), "shared"),  # a step of length one: what moved is the gradient
+            Group(("items", *LAYER), Gradient(alone=SGD(1.0)), "shared"),
         ]
 
-    def fit(self, p: Params, passes: Any, plan: list[Phase]) -> tuple[Params, Any]:
-        """``p`` brings the expanded graph: neighbours' vectors, and which of them met which own item."""
+    def rebuild(self, catalog: Catalog, round: int) -> list[Phase]:
+        return [Phase([])]  # the layer once more, on the items as they are now
+
+    def fit(
+        self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
+    ) -> tuple[Params, Params, Any]:
+        """``private`` brings the expanded graph: neighbours' vectors, and which of them met which own item."""
         import torch
 
-        everything = passes[0]
+        p, everything, loss = {**shared, **private}, passes[0], torch.zeros(())
         marks = everything.labels * everything.mask
-        own = torch.zeros(p["items"].shape[0]).index_add(0, everything.items, marks).clamp(max=1)
-        p, loss = {**p, "own": own}, torch.zeros(())
+        p["own"] = torch.zeros(p["items"].shape[0]).index_add(0, everything.items, marks).clamp(max=1)
+        # The third party speaks of the client's items in ascending order, as they lie among its rows.
+        number = (p["own"].cumsum(0) - 1).clamp(min=0, max=p["links"].shape[0] - 1).long()
+        p["links"] = p["links"][number] * p["own"][:, None]
         if any(phase.groups for phase in plan):
-            p, loss = super().fit(p, passes, plan)
-        return {**p, "vector": self.propagate(p)}, loss
+            p, loss = self._descend(p, passes, plan)
+        upload = {**self.send(shared, p), TOLD: p["user"]} if shared else {}
+        return {**p, "vector": self.propagate(p)}, upload, loss
 
     def propagate(self, p: Params) -> Any:
         """Graph attention (Veličković et al., ICLR 2018): items from their users, the user from its items."""
@@ -109,6 +147,18 @@ class FedPerGNN(GradientMethod):
 
     # -- what leaves a client ------------------------------------------------------------------
 
+    def hide(self, upload: Upload, samples: int, n_items: int, rng: np.random.Generator) -> Upload:
+        """One client's: the gradient of its summed loss, among made-up ones; clipped, with noise."""
+        scale, met = np.float32(samples), upload.items.items
+        real = upload.rows["items"] * scale
+        chosen, made = self.make_up(real, met, n_items, rng)
+        items = np.concatenate([met, chosen])
+        order = np.argsort(items, kind="stable")
+        rows = self.protect(np.concatenate([real, made])[order], rng)
+        dense = {n: self.protect(v[0] * scale, rng)[None] for n, v in upload.dense.items() if n != TOLD}
+        sent_items = Ragged(np.array([0, len(items)]), items[order])
+        return Upload(sent_items, {"items": rows}, {**dense, TOLD: upload.dense[TOLD]}, upload.weights)
+
     def protect(self, gradient: Array, rng: np.random.Generator) -> Array:
         """Clip every number to ±δ, then add Laplace noise: local differential privacy with ε = 2δ/λ each."""
         bounded = np.clip(gradient, -self.clip, self.clip)
@@ -126,8 +176,10 @@ class FedPerGNN(GradientMethod):
         made = rng.standard_normal((len(chosen), rows.shape[1]), np.float32)
         return chosen, rows.mean(axis=0) + rows.std(axis=0) * made
 
-    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
-        """The mean of the gradients, and a step against it."""
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
+        """The mean of the gradients, and a step against it. The third party remembers the vectors it was told."""
         rates = {"items": self.lr_items, **dict.fromkeys(LAYER, self.lr_layer)}
-        steps = {n: np.float32(rates[n] / total.weight) * move for n, move in total.sums.items()}
-        return {n: value + steps[n] if n in steps else value for n, value in held.items()}
+        vectors = held[VECTORS].copy()
+        for users, told in total.told[TOLD]:
+            vectors[users] = told
+        return {**step_along(held, total.sums, total.weight, rates), VECTORS: vectors}

@@ -15,10 +15,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedrec.core.federated import Params, Total, View
-from fedrec.core.gradient import Batch, GradientMethod, Group, Phase
+from fedrec.core.federated import Batch, Context, Group, Params, Phase, RanksWith
+from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import Additive
 from fedrec.core.optim import DecayingSGD
-from fedrec.core.slots import Array, Catalog, Slot, normal, private, server, shared, uniform, zeros
+from fedrec.core.slots import Arrays, Catalog, Slot, normal, private, shared, uniform, zeros
+from fedrec.core.upload import Total, Uploads
 
 Parts = Literal["both", "common", "personal"]
 Schedule = Literal["tanh", "fixed", "sin", "square", "frac"]
@@ -37,8 +39,6 @@ class FedRAP(GradientMethod):
     reveals: ClassVar[str] = (
         "touched rows are the client's positives and sampled negatives, told apart by their sign"
     )
-    default_view: ClassVar[View] = "own"  # D of the device + C as the server has just merged it
-    tunes_rows: ClassVar[bool] = False  # the tuned copy of C is uploaded and forgotten
 
     dim: int = Field(32, ge=1, le=4096, description="length of the item vectors")
     parts: Parts = Field(
@@ -69,10 +69,6 @@ class FedRAP(GradientMethod):
             raise ValueError("prox is a way to handle the L1 term of C: it needs regularizer=l1 and C")
         return self
 
-    @property
-    def sparse(self) -> bool:
-        return self.prox > 0
-
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         start = uniform(1 / math.sqrt(self.dim))
         slots = {"user": private(self.dim, start=start), "bias": private(start=start)}
@@ -81,9 +77,10 @@ class FedRAP(GradientMethod):
         if self.parts != "common":
             alone = normal(self.std) if self.parts == "personal" else zeros()
             slots["personal"] = private(catalog.n_items, self.dim, start=alone, rows=True)
-        if self.prox > 0:
-            slots["played"] = server(start=zeros())  # rounds so far: the threshold follows the schedule
         return slots
+
+    def uploads(self, catalog: Catalog) -> Uploads:
+        return Uploads(super().uploads(catalog).arrays, moved_rows=self.prox > 0)
 
     def grown(self, round: int) -> float:
         """How much of λ and μ counts in a round: tanh is the paper's; what the others' names mean is our reading."""
@@ -126,27 +123,35 @@ class FedRAP(GradientMethod):
             return value
         return value + p["mu"] * _size(c, self.regularizer) / entries
 
-    def upload(self, shared: Params, p: Params) -> Params:
+    def send(self, shared: Params, p: Params) -> Params:
         if self.prox == 0:
-            return super().upload(shared, p)
+            return super().send(shared, p)
         return {"common": _soft(p["common"], p["prox"]) - shared["common"]}
 
-    def merge(self, held: dict[str, Array], total: Total) -> dict[str, Array]:
-        new = super().merge(held, total)
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
+        new = super().merge(held, total, context)
         if self.prox == 0:
             return new
-        round = int(held["played"]) + 1
-        c, threshold = new["common"], np.float32(abs(self.grown(round)) * self.prox)
-        zeroed = np.sign(c) * np.maximum(np.abs(c) - threshold, 0)
-        return {**new, "common": zeroed, "played": np.asarray(round, np.float32)}
+        c, threshold = new["common"], np.float32(abs(self.grown(context.round)) * self.prox)
+        return {**new, "common": np.sign(c) * np.maximum(np.abs(c) - threshold, 0)}
 
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
+    def view(self) -> RanksWith:
+        return (
+            "kept"  # D of the device + C as the server has just merged it; the tuned copy of C is forgotten
+        )
+
+    def kernel(self, catalog: Catalog) -> Additive | None:
+        if self.regularizer == "nuclear":
+            return None
+        common, personal = self.parts != "personal", self.parts != "common"
+        penalty = "none" if self.prox > 0 else self.regularizer
+        return Additive(
+            "user", "bias", "common" if common else None, "personal" if personal else None, penalty
+        )
+
+    def diagnose(self, shared: Arrays) -> dict[str, Any]:
         """How sparse the table is that all clients fetch."""
         return {"sparsity": float((np.abs(shared["common"]) <= SPARSE).mean())} if "common" in shared else {}
-
-    @property
-    def remedy(self) -> str:
-        return f"smaller lam={self.lam:g}, lr_args={self.lr_args:g} or lr_network={self.lr_network:g}"
 
 
 def _size(c: Any, regularizer: Regularizer) -> Any:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
-from fedrec.core.gradient import GradientMethod, Group, Phase
-from fedrec.core.loglinear import LogLinear
+from fedrec.core.federated import Group, Phase
+from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import LogLinear
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog, Slot, fresh, normal, shared, zeros
+from fedrec.core.upload import Uploads
 
 
 class FedRecon(GradientMethod):
@@ -39,6 +40,9 @@ class FedRecon(GradientMethod):
             "bias": fresh(start=zeros()),
         }
 
+    def uploads(self, catalog: Catalog) -> Uploads:
+        return Uploads(super().uploads(catalog).arrays, weight="samples")  # clients count by their examples
+
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         reconstruct = Group(("user", "bias"), SGD(self.lr), "fresh")
         update = Group(("items",), SGD(catalog.n_items * self.eta), "shared")
@@ -47,11 +51,8 @@ class FedRecon(GradientMethod):
             Phase([update], self.epochs, "query"),
         ]
 
-    def log_linear(self) -> LogLinear:
+    def kernel(self, catalog: Catalog) -> LogLinear:
         return LogLinear("items", "user", "bias")
 
     def logits(self, p: Any, i: Any) -> Any:
         return p.items[i] @ p.user + p.bias
-
-    def weight(self, samples: Any) -> Any:
-        return samples.astype(np.float32)  # clients count by their examples

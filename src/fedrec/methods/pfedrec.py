@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fedrec.core.federated import Params, View
-from fedrec.core.gradient import GradientMethod, Group, Loss
+from fedrec.core.federated import Group, Params, RanksWith
+from fedrec.core.gradient import GradientMethod, Loss
+from fedrec.core.kernel import LogLinear
 from fedrec.core.layers import mlp, mlp_slots
-from fedrec.core.loglinear import LogLinear
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform
 
@@ -29,7 +29,6 @@ class PFedRec(GradientMethod):
     reveals: ClassVar[str] = (
         "touched rows are the client's positives and sampled negatives, told apart by their sign"
     )
-    default_view: ClassVar[View] = "own"  # the tuned copy ranks
 
     dim: int = Field(32, ge=1, le=4096, description="length of the item vectors")
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
@@ -50,7 +49,7 @@ class PFedRec(GradientMethod):
         lr_items = self.lr * catalog.n_items * self.eta
         return [Group(score, SGD(self.lr), "private"), Group(("items",), SGD(lr_items), "shared")]
 
-    def log_linear(self) -> LogLinear | None:
+    def kernel(self, catalog: Catalog) -> LogLinear | None:
         return None if self.hidden else LogLinear("items", "score", "bias", in_turn=True)
 
     def logits(self, p: Any, i: Any) -> Any:  # Eq. 6
@@ -62,3 +61,6 @@ class PFedRec(GradientMethod):
         for group in groups:  # line 9: the score function, then line 11: the items, at the new score function
             p, value = super().step(loss, p, [group])
         return p, value
+
+    def view(self) -> RanksWith:
+        return "tuned"  # the device's own copy of the items ranks

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from fedrec.evaluate.compare import Line, Paired, holm, paired
-from fedrec.evaluate.protocol import protocol
-from fedrec.evaluate.published import published
+from fedrec.core.protocol import protocol
+from fedrec.study.compare import Line, Paired, holm, paired
+from fedrec.study.published import published
 
 CERTAIN = 0.05  # corrected p-values below it are marked
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Params, View
-from fedrec.core.gradient import Group, Loss, Phase
-from fedrec.core.loglinear import LogLinear
+from fedrec.core.federated import Group, Params, Phase, RanksWith
+from fedrec.core.gradient import Loss
+from fedrec.core.kernel import Kernel, LogLinear
 from fedrec.core.method import Method
 from fedrec.core.slots import Catalog
-from fedrec.core.wrapper import Wrapper
+from fedrec.core.wrapper import Wrapper, sends_gradients
 
 
 class DualPer(Wrapper):
@@ -24,23 +24,22 @@ class DualPer(Wrapper):
     citation: ClassVar[str] = "Zhang et al., IJCAI 2023, Table 3"
     use_when: ClassVar[str] = "you want each client to rank with item rows it has tuned itself"
     seams: ClassVar[tuple[str, ...]] = ("step", "view")
-    default_view: ClassVar[View] = "own"
 
     def __init__(self, base: Method, **settings: Any) -> None:
         super().__init__(base, **settings)
-        if self.base.sends == "gradients":
+        if sends_gradients(self.base):
             raise FedrecError(
                 f"dualper ranks with item rows that a client has tuned, but those of {base.label} send a gradient "
-                "and tune none: set server=mean"
+                "and tune none: take a method whose clients' moves are averaged"
             )
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         """Algorithm 1 trains both parts on the same samples: a base's halves (FedRecon) become one."""
         return [replace(phase, part="all") for phase in self.base.plan(catalog, round)]
 
-    def log_linear(self) -> LogLinear | None:
-        base = self.base.log_linear()
-        return replace(base, in_turn=True) if base else None
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        base = self.base.kernel(catalog)
+        return replace(base, in_turn=True) if isinstance(base, LogLinear) else None
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         private = [group for group in groups if group.owner != "shared"]
@@ -49,3 +48,9 @@ class DualPer(Wrapper):
             if turn:
                 p, value = self.base.step(loss, p, turn)
         return p, value
+
+    def view(self) -> RanksWith:
+        """The tuned copy of the items, where the base tunes one; else whatever its devices keep."""
+        groups = [g for phase in self.plan(Catalog(1, 1), 1) for g in phase.groups]
+        tuned = any(g.owner == "shared" and self.row_slots & set(g.names) for g in groups)
+        return "tuned" if tuned else self.base.view()

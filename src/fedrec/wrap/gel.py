@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from fedrec.core.federated import Params
-from fedrec.core.gradient import Group, Loss, gradient
-from fedrec.core.loglinear import LogLinear
+from fedrec.core.federated import Group, Params
+from fedrec.core.gradient import Loss, gradient
+from fedrec.core.kernel import Kernel, LogLinear
+from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper
 
 TINY = 1e-12
@@ -37,9 +38,9 @@ class GEL(Wrapper):
         0.01, ge=0, le=10, description="ρ_ur, of the private part; 0 leaves it plain"
     )
 
-    def log_linear(self) -> LogLinear | None:
-        base = self.base.log_linear()
-        if base is None:
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        base = self.base.kernel(catalog)
+        if not isinstance(base, LogLinear):
             return None
         return replace(base, radius_private=self.radius_private, radius_shared=self.radius_shared)
 

@@ -24,11 +24,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Params, View
-from fedrec.core.gradient import Batch, Phase
+from fedrec.core.federated import Batch, Params, Phase, RanksWith
+from fedrec.core.kernel import LogLinear
 from fedrec.core.method import Method
-from fedrec.core.slots import Array, Catalog, Slot, constant, private
-from fedrec.core.wrapper import Wrapper
+from fedrec.core.slots import Catalog, Slot, constant, private
+from fedrec.core.wrapper import Wrapper, sends_gradients
 
 LEAST, MOST = 0.1, 0.9  # without bounds one large step of L drives the weight to 0, and L learns no more
 TINY = 1e-12
@@ -42,8 +42,6 @@ class PLGC(Wrapper):
         "item vectors collapse to few dimensions, or devices should mix in rows of their own"
     )
     seams: ClassVar[tuple[str, ...]] = ("receive", "loss", "view")
-    default_view: ClassVar[View] = "own"  # the device's mixture, with the table as the server has merged it
-    tunes_rows: ClassVar[bool] = False  # what is tuned is the local table, which is a slot
 
     balance: Literal["trace", "alignment", "fixed"] = Field(
         "trace",
@@ -59,10 +57,10 @@ class PLGC(Wrapper):
         super().__init__(base, **settings)
         if not self.shared_tables:
             raise FedrecError(f"plgc mixes a shared item table with a local one: {base.label} has none")
-        if self.base.sends == "gradients":
+        if sends_gradients(self.base):
             raise FedrecError(
                 f"plgc uploads a local table that persists, but the server of {base.label} needs a gradient: "
-                "set server=mean"
+                "take a method whose clients' moves are averaged"
             )
         if self.balance == "alignment" and not self.scorer:
             raise FedrecError(
@@ -96,7 +94,7 @@ class PLGC(Wrapper):
             mine: private(*slots[name].shape, start=unmet, rows=True)
             for name, mine in self.shared_tables.items()
         }
-        return slots | local | {"mix": private(start=constant(0.5))}
+        return slots | local | {"mix": private(start=constant(0.5), reported=True)}
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         """The base's, training the local tables in place of the global ones."""
@@ -135,9 +133,9 @@ class PLGC(Wrapper):
         rows = {name: getattr(t, name)[batch.items] for name in self.row_slots}
         return {**p, **rows}, batch._replace(items=arange(len(batch.items)))
 
-    def fit(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
-        p, loss = super().fit(p, passes, plan)
-        return {**p, "mix": self.weigh(p, passes[-1])}, loss  # what the device ranks with
+    def finish(self, p: Params, passes: Sequence[Batch]) -> Params:
+        p = self.base.finish(p, passes)
+        return {**p, "mix": self.weigh(p, passes[-1])}  # what the device ranks with
 
     def logits(self, p: Any, i: Any) -> Any:
         mixed = {
@@ -146,18 +144,12 @@ class PLGC(Wrapper):
         }
         return self.base.logits(SimpleNamespace(**{**vars(p), **mixed}), i)
 
-    def upload(self, shared: Params, p: Params) -> Params:
-        """How far the local table is from the global one: what the server averages is L."""
-        return self.base.upload(shared, {**p, **{n: p[mine] for n, mine in self.shared_tables.items()}})
+    def view(self) -> RanksWith:
+        return "kept"  # the device's mixture, with the table as the server has merged it
 
-    def diagnose(self, shared: dict[str, Array], private: dict[str, Array], users: Any) -> dict[str, Any]:
-        """The weight of every client that took part, and a summary."""
-        a = private["mix"][users]
-        each: list[float | None] = [None] * len(private["mix"])
-        for user, value in zip(users.tolist(), a.tolist(), strict=True):
-            each[user] = round(value, 4)
-        weights = {"mix_mean": float(a.mean()), "mix_min": float(a.min()), "mix_max": float(a.max())}
-        return self.base.diagnose(shared, private, users) | weights | {"mix": each}
+    def send(self, shared: Params, p: Params) -> Params:
+        """How far the local table is from the global one: what the server averages is L."""
+        return self.base.send(shared, {**p, **{n: p[mine] for n, mine in self.shared_tables.items()}})
 
     # -- the weight ----------------------------------------------------------------------------
 
@@ -186,7 +178,8 @@ class PLGC(Wrapper):
         """
         import torch
 
-        if linear := self.base.log_linear():  # then a sample's gradient is σ'·w: no need to derive it
+        linear = self.base.kernel(Catalog(1, 1))
+        if isinstance(linear, LogLinear):  # then a sample's gradient is σ'·w: no need to derive it
             s = torch.sigmoid(self.base.logits(self.base.tables(p), batch.items))
             return ((s * (1 - s)) ** 2 * batch.mask).sum() * (p[linear.vector] ** 2).sum()
 

@@ -6,22 +6,20 @@ Where training negatives avoid the held-out items, "was never drawn as a negativ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedrec.core.method import Central
 from fedrec.core.rng import stream
 from fedrec.data.negatives import NEGATIVES, fill_samples, sample_count
+from fedrec.data.split import Split
+from fedrec.methods.central.base import CentralAtOnce
 
-if TYPE_CHECKING:
-    from fedrec.data.split import Split
 
-
-class Counter(Central):
+class Counter(CentralAtOnce):
     """Score of an item = minus the times that training would draw it as the user's negative."""
 
     name: ClassVar[str] = "counter"
@@ -43,11 +41,8 @@ class Draws:
     streams: NDArray[np.uint64]  # one per round
 
     def some(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.float32]:
-        train, forbidden = self.split.train, self.split.forbidden
-        per_positive = self.split.protocol.negatives_per_positive
         out = np.empty(items.shape, np.float32)
-        keys = self.split.keys
-        _count(self.streams, keys, *train, *forbidden, self.split.n_items, per_positive, users, items, out)
+        _count(self.streams, self.split.clients().histories, users, items, out)
         return out
 
     def all(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -55,30 +50,19 @@ class Draws:
 
 
 @nb.njit(cache=True, nogil=True)
-def _count(
-    streams: Any,
-    keys: Any,
-    train_indptr: Any,
-    train: Any,
-    forbidden_indptr: Any,
-    forbidden: Any,
-    n_items: int,
-    per_positive: int,
-    users: Any,
-    items: Any,
-    out: Any,
-) -> None:
+def _count(streams: Any, known: Any, users: Any, items: Any, out: Any) -> None:
     """Only the items asked for are counted: no user holds a number per item of the catalogue."""
+    n_items = known.n_items
     mark = np.full(n_items, -1, np.int64)
     counts = np.zeros(n_items + 1, np.int32)  # scratch of the block; the last is for padding (-1)
     for row, u in enumerate(users):
-        positives = train[train_indptr[u] : train_indptr[u + 1]]
-        avoid = forbidden[forbidden_indptr[u] : forbidden_indptr[u + 1]]
-        samples = np.empty(sample_count(len(positives), len(avoid), n_items, per_positive), np.int32)
+        positives = known.train[known.train_ptr[u] : known.train_ptr[u + 1]]
+        avoid = known.not_items[known.not_ptr[u] : known.not_ptr[u + 1]]
+        samples = np.empty(sample_count(len(positives), len(avoid), n_items, known.per_positive), np.int32)
         for i in items[row]:
             counts[i] = 0
         for key in streams:
-            fill_samples(key, keys[u], positives, avoid, n_items, mark, row, samples)
+            fill_samples(key, known.keys[u], positives, avoid, n_items, mark, row, samples)
             for i in samples[len(positives) :]:
                 counts[i] += 1
         for c, i in enumerate(items[row]):

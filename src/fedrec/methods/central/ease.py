@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,14 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrec.core.blocks import run_blocks
-from fedrec.core.method import Central
+from fedrec.data.split import Split
+from fedrec.methods.central.base import CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem, require_memory, training_matrix
-
-if TYPE_CHECKING:
-    from fedrec.data.split import Split
 
 BLOCK = 256  # rows of an items × items matrix handled at a time
 
 
-class EASE(Central):
+class EASE(CentralAtOnce):
     """min ‖X − XB‖² + λ‖B‖² with diag(B) = 0, solved by one inverse (Steck, Eq. 8 and Fig. 1)."""
 
     name: ClassVar[str] = "ease"

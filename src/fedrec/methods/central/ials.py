@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numba as nb
 import numpy as np
@@ -11,19 +11,17 @@ from pydantic import Field
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrec.core.blocks import run_blocks
-from fedrec.core.method import Central
+from fedrec.core.factors import Factors
 from fedrec.core.rng import generator
-from fedrec.evaluate.factors import Factors
+from fedrec.data.split import Split
+from fedrec.methods.central.base import CentralAtOnce
 from fedrec.methods.central.itemitem import training_matrix
-
-if TYPE_CHECKING:
-    from fedrec.data.split import Split
 
 Table = NDArray[np.float64]
 BLOCK = 128  # users or items per block
 
 
-class IALS(Central):
+class IALS(CentralAtOnce):
     """min Σ c_ui (p_ui − w_u·v_i)² + λ(Σ‖w_u‖² + Σ‖v_i‖²) over all pairs, seen or not (Hu et al., Eq. 3).
 
     p = 1 and c = 1 + α where the user trained on the item, p = 0 and c = 1 elsewhere.

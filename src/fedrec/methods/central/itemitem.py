@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse
 
 from fedrec.core.errors import FedrecError
-
-if TYPE_CHECKING:
-    from fedrec.data.split import Split
+from fedrec.core.ragged import Ragged
+from fedrec.data.split import Split
 
 
 def training_matrix(split: Split) -> Any:
     """Users × items, sparse: 1 where the user trained on the item."""
-    indptr, items = split.trained
-    ones = np.ones(len(items), np.float32)
-    return csr_matrix((ones, items, indptr), shape=(split.n_users, split.n_items))
+    return _matrix(split.trained, split.n_items)
+
+
+def _matrix(met: Ragged, n_items: int) -> Any:
+    ones = np.ones(len(met.items), np.float32)
+    return csr_matrix((ones, met.items, met.indptr), shape=(len(met.indptr) - 1, n_items))
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,10 @@ class ItemItem:
 
     x: Any
     weights: Any
+
+    def for_others(self, met: Ragged) -> ItemItem:
+        """The same for people who have met these items."""
+        return ItemItem(_matrix(met, self.weights.shape[0]), self.weights)
 
     def some(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.float32]:
         return np.take_along_axis(self.all(users), np.maximum(items, 0), axis=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numba as nb
 import numpy as np
@@ -10,16 +10,14 @@ from pydantic import Field
 from scipy.sparse import csc_matrix
 
 from fedrec.core.blocks import run_blocks
-from fedrec.core.method import Central
+from fedrec.data.split import Split
+from fedrec.methods.central.base import CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem, require_memory, training_matrix
-
-if TYPE_CHECKING:
-    from fedrec.data.split import Split
 
 BLOCK = 64  # items per block
 
 
-class ItemKNN(Central):
+class ItemKNN(CentralAtOnce):
     """Score of item j = Σ of its similarity to those of its k nearest items that the user has met.
 
     Cosine with shrinkage, sim(i, j) = n_ij / (√(n_i n_j) + shrink): few common users say little

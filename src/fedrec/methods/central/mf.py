@@ -6,18 +6,16 @@ loss, the dimension and the very samples of FedMF: cross-entropy on positives an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numba as nb
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.method import CentralInRounds
+from fedrec.core.factors import FASTMATH, Factors
 from fedrec.core.slots import Array, Catalog, Slot, normal, server, zeros
-from fedrec.evaluate.factors import FASTMATH, Factors
-
-if TYPE_CHECKING:
-    from fedrec.engine.passes import Pass
+from fedrec.data.passes import Pass
+from fedrec.methods.central.base import CentralInRounds
 
 TABLES = ("users", "items")
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8

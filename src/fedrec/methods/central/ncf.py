@@ -7,18 +7,16 @@ an MLP on the concatenation of a user and an item vector, with the same samples.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from fedrec.core.layers import mlp, mlp_slots
-from fedrec.core.method import CentralInRounds
 from fedrec.core.slots import Array, Catalog, Slot, normal, server, zeros
-
-if TYPE_CHECKING:
-    from fedrec.engine.passes import Pass
+from fedrec.data.passes import Pass
+from fedrec.methods.central.base import CentralInRounds
 
 
 class NCF(CentralInRounds):
@@ -50,7 +48,6 @@ class NCF(CentralInRounds):
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-        torch.set_num_threads(1)  # its own threads change the last bits
         users, items, labels = map(torch.from_numpy, samples)
         t = {name: torch.tensor(values) for name, values in held.items()}
         model = {name: t[name].requires_grad_() for name in held if not name.startswith("adam.")}

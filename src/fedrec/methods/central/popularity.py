@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.method import Central
-
-if TYPE_CHECKING:
-    from fedrec.data.split import Split
+from fedrec.data.split import Split
+from fedrec.methods.central.base import CentralAtOnce
 
 
-class Popularity(Central):
+class Popularity(CentralAtOnce):
     """Score of an item = number of users who trained on it."""
 
     name: ClassVar[str] = "popularity"

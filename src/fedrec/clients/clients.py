@@ -1,0 +1,197 @@
+"""The device half of a federation: one phone, a shard of devices, or all of them in a simulator.
+
+``Clients`` owns interactions, private arrays and item rows, and nobody else does. It is told a ``Broadcast``
+and answers with ``Reply``s; held-out items are no business of it: who evaluates hands over lines of items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.channel.stage import Stage, sent_through
+from fedrec.clients.choose import choose_engine
+from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.save import load_state, save_state
+from fedrec.clients.state import DeviceState, Pending, alone, begin, frozen, localized
+from fedrec.core.blocks import in_order
+from fedrec.core.federated import Federated, Introduced, Phase, tuned_tables
+from fedrec.core.messages import Broadcast, Reply, Report
+from fedrec.core.ragged import Ids
+from fedrec.core.rng import stream
+from fedrec.core.slots import Array, Arrays, Catalog
+from fedrec.core.upload import Upload, Uploads, check_sent
+from fedrec.data.clients import ClientData
+
+SALT = "salt"
+Receive = Callable[[Reply, Ids], Reply]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a round wants of its clients besides their training."""
+
+    single: bool = False  # uploads one by one, not their sum
+    lines: Callable[[Ids], NDArray[np.int32]] | None = None  # items to score afterwards, a line per client
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a block of clients: what goes up, and what only a simulator sees."""
+
+    reply: Reply
+    users: Ids
+    scores: Array | None  # of the lines asked for, with tuned rows
+    seconds: tuple[float, float]  # training, ranking
+
+
+class Clients:
+    """Devices that train together in one process. They are numbered from 0, as in their data."""
+
+    def __init__(
+        self,
+        method: Federated,
+        data: ClientData,
+        catalog: Catalog,
+        seed: int = 0,
+        *,
+        secret: int | None = None,
+        engine: str = "auto",
+        channel: Sequence[Stage] = (),
+        local: bool = False,
+        keeps_tuned: bool = False,
+        threads: int = 1,
+    ) -> None:
+        """``seed`` is the run's and public: slots start from it. What devices draw hangs on their ``secret``.
+
+        ``local``: nothing is ever aggregated. ``keeps_tuned``: shared rows as they were tuned in a client's
+        last round are stored; without it they can be had by training that round again.
+        """
+        self.method, self.data, self.threads, self.channel = method, data, threads, tuple(channel)
+        slots = method.slots(catalog)
+        self.slots = localized(slots) if local else slots
+        self.uploads = Uploads({}) if local else method.uploads(catalog)
+        secret = seed if secret is None else secret
+        setting = Setting(method, data, catalog, seed, secret, self.slots, self.uploads, local)
+        self.setting, self.engine = setting, choose_engine(engine, setting)
+        self.tuned = tuned_tables(method, catalog) if keeps_tuned else []
+        self.state = begin(self.slots, len(data), seed, self.tuned)
+        self._pending: Pending | None = None
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def everyone(self) -> Ids:
+        return np.arange(len(self.data))
+
+    def introduce(self) -> Introduced | None:
+        """What the devices tell once, before the first round."""
+        salt = stream(self.setting.secret, SALT)
+        return self.method.introduce(self.data.trained, self.state.lines, salt)
+
+    # -- training ------------------------------------------------------------------------------
+
+    def plan(self, round: int) -> list[Phase]:
+        plan = self.setting.plan(round)
+        return alone(plan) if self.setting.local else plan
+
+    def fit(
+        self, broadcast: Broadcast, users: Ids, ask: Ask | None = None, receive: Receive | None = None
+    ) -> Iterator[Answer]:
+        """A round of some clients, block by block. What it changes on them counts once ``keep`` is called.
+
+        ``receive`` is what becomes of a block's reply at its receiver, on the thread that made it.
+        """
+        asked = ask or Ask()
+        self._pending = pending = self._pending or Pending(self.slots, self.state)
+        plan, wants_rows = self.plan(broadcast.round), bool(pending.changes)
+
+        def work(block: Ids) -> tuple[Fitted, Reply]:
+            lines = None if asked.lines is None else asked.lines(block)
+            wish = Wish(asked.single or bool(self.channel), wants_rows, lines)
+            fitted = self.engine.fit(broadcast, self.state, block, plan, wish)
+            reply = self._reply(broadcast.round, fitted)
+            return fitted, receive(reply, block) if receive else reply
+
+        for fitted, reply in in_order(work, self.engine.blocks(users), self.threads):
+            pending.put(fitted.users, fitted.lines, fitted.rows or {}, fitted.finite)
+            yield Answer(reply, fitted.users, fitted.scores, fitted.seconds)
+
+    def keep(self) -> None:
+        """The round counts: devices are as they were trained."""
+        if self._pending is not None:
+            self.state, self._pending = self._pending.done(), None
+
+    def drop(self) -> None:
+        """The round does not count: devices stay as they were before it."""
+        self._pending = None
+
+    def _reply(self, round: int, fitted: Fitted) -> Reply:
+        """What leaves the devices of a block: declared arrays after the channel's half on the device, and sums."""
+        finite, sent = fitted.finite, fitted.sent
+        users, rows = fitted.users[finite], fitted.rows_sent
+        if self.uploads.arrays:
+            check_sent(self.method.label, sent, self.slots, self.uploads.arrays)
+        if isinstance(sent, Upload) and self.channel and self.uploads.arrays:
+            keys = self.data.keys[users]
+            sent = sent_through(self.channel, sent, self.uploads, self.setting.secret, round, keys)
+            rows = len(sent.items.items)
+        report = Report(
+            clients=len(finite),
+            dropped=int((~finite).sum()),
+            loss=float(fitted.loss[finite].sum(dtype=np.float64)),
+            rows=rows,
+            figures={
+                n: float(fitted.lines[n][finite].sum(dtype=np.float64))
+                for n, slot in self.slots.items()
+                if slot.reported
+            },
+        )
+        return Reply(users, sent, report)
+
+    # -- ranking -------------------------------------------------------------------------------
+
+    def part(
+        self, broadcast: Broadcast, users: Ids, own: bool, state: DeviceState | None = None
+    ) -> RankingPart:
+        """What devices rank with beside the broadcast; ``own``: with item rows of their own."""
+        return self.engine.rebuilt(broadcast, self.state if state is None else state, users, own)
+
+    def trained_again(self, broadcast: Broadcast, before: DeviceState, users: Ids) -> RankingPart:
+        """What devices ranked with at the end of a round: it is trained once more, to the same bits."""
+        plan = self.plan(broadcast.round)
+        fitted = self.engine.fit(broadcast, before, users, plan, Wish(rows=True))
+        return RankingPart(users, fitted.lines, fitted.rows or {}, broadcast.given(users))
+
+    def score(self, shared: Arrays, part: RankingPart, items: NDArray[np.int32] | None = None) -> Array:
+        """Scores of a line of items per device (-1 is padding), or of the whole catalogue."""
+        if items is None:
+            return self.engine.score_all(shared, part)
+        return self.engine.score(shared, part, items)
+
+    # -- newcomers, files ----------------------------------------------------------------------
+
+    def join(self, broadcast: Broadcast, passes: int) -> None:
+        """Become part of a trained federation: local passes over what is private, the shared part as it is."""
+        some = np.flatnonzero(self.data.train.counts(self.everyone))
+        for number in range(1, passes + 1) if len(some) else ():
+            plan = frozen(self.setting.plan(broadcast.round + number))
+            if not plan:
+                return
+            pending = Pending(self.slots, self.state)
+            told = Broadcast(broadcast.round + number, broadcast.shared, broadcast.given)
+            for block in self.engine.blocks(some):
+                fitted = self.engine.fit(told, self.state, block, plan, Wish(rows=True))
+                pending.put(block, fitted.lines, fitted.rows or {}, np.ones(len(block), np.bool_))
+            self.state = pending.done()
+
+    def save(self, path: Path) -> None:
+        save_state(path, self.state)
+
+    def load(self, path: Path) -> None:
+        self.state = load_state(path)

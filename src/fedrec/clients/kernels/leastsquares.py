@@ -1,0 +1,234 @@
+"""Clients that solve their vector in closed form (FedALS, FCF), by BLAS and LAPACK in compiled code.
+
+Everything is done in the basis of the eigenvectors of the Gramian, where what all clients share is a
+diagonal: a client with fewer positives than dimensions then needs a system of its positives only
+(Woodbury), the others one of the dimensions, both by Cholesky. Conjugate gradients were measured
+too: they need some 20 steps to agree with the plain engine and are then slower.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.kernels.shards import shards
+from fedrec.clients.state import DeviceState
+from fedrec.core.factors import FASTMATH, Factors
+from fedrec.core.federated import Phase
+from fedrec.core.kernel import LeastSquares
+from fedrec.core.messages import Broadcast
+from fedrec.core.ragged import Ids
+from fedrec.core.slots import Array, Arrays
+from fedrec.core.upload import Total, Upload
+
+EACH = 10  # positives' worth of work that every client costs, whatever its size
+
+
+@dataclass(frozen=True)
+class Basis:
+    """An item table seen from the eigenvectors of its Gramian, and the clients solved on it so far.
+
+    A client's vector depends on the table and its positives alone, so that what ranks after a round is
+    what the next round starts from: it is solved once.
+    """
+
+    items: Array
+    rotated: Array
+    vectors: Array
+    values: Array
+    prior: Array
+    users: Array
+    solved: NDArray[np.bool_]
+
+
+def why_not(form: LeastSquares, setting: Setting) -> str | None:
+    return None
+
+
+class LeastSquaresClients:
+    """Runs clients that solve their vector; the interface is that of the plain engine."""
+
+    name = "fused"
+
+    def __init__(self, form: LeastSquares, setting: Setting) -> None:
+        self.form, self.setting, self.data = form, setting, setting.data
+        self.numbers = tuple(map(np.float32, (form.alpha, form.lam, form.scale)))
+        self.prior = form.prior.astype(np.float64)
+        self.sizes = np.diff(self.data.trained.indptr)
+        self._lock = threading.Lock()
+        self._basis: Basis | None = None
+
+    def blocks(self, users: Ids) -> list[Ids]:
+        return shards(users, np.minimum(self.sizes[users], len(self.prior)) + EACH)
+
+    def fit(
+        self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish
+    ) -> Fitted:
+        start = time.perf_counter()
+        shared = broadcast.shared
+        w = self._solve(shared, users)
+        finite = np.isfinite(w.sum(axis=1))
+        loss = np.zeros(len(users), np.float32)
+        total = self._sum(shared, users, w, finite, loss)
+        sent = self._each(shared, users[finite], w[finite]) if wish.single else total
+        trained = time.perf_counter()
+        part = RankingPart(users, {self.form.vector: w}, {})
+        scores = None if wish.lines is None else self.score(shared, part, wish.lines)
+        seconds = (trained - start, time.perf_counter() - trained)
+        count = int(self.sizes[users[finite]].sum())
+        return Fitted(
+            users, part.lines, loss, finite, sent, count, {} if wish.rows else None, scores, seconds
+        )
+
+    def _sum(self, shared: Arrays, users: Ids, w: Array, finite: NDArray[np.bool_], loss: Array) -> Total:
+        """The uploads of some clients, added up as they are made; fills in the loss."""
+        form, total = self.form, Total.empty(self.setting.uploads.arrays)
+        total.clients = int(finite.sum())
+        total.weight = float(total.clients)
+        kept = np.where(finite[:, None], w, np.float32(0))
+        np.matmul(kept.T, kept, out=total.sums[form.outer])
+        senders = total.sums[form.senders] if form.senders else np.zeros(0, np.float32)
+        trained, table = self.data.trained, shared[form.items]
+        sums = total.sums[form.corrections]
+        _add_corrections(users, finite, *trained, table, w, self.numbers[0], sums, senders, loss)
+        return total
+
+    def _each(self, shared: Arrays, users: Ids, w: Array) -> Upload:
+        """The same uploads one by one, for a channel that looks at them."""
+        form, alpha = self.form, self.numbers[0]
+        held = self.data.trained.take(users)
+        each = np.repeat(w, np.diff(held.indptr), axis=0)
+        asked = alpha * (shared[form.items][held.items] * each).sum(axis=1) - (1 + alpha)
+        rows = {form.corrections: asked[:, None] * each}
+        if form.senders:
+            rows[form.senders] = np.ones(len(held.items), np.float32)
+        return Upload(held, rows, {form.outer: w[:, :, None] * w[:, None]}, np.ones(len(users), np.float32))
+
+    def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
+        """What devices rank with: their vector, solved on the table as it is now."""
+        return RankingPart(users, {self.form.vector: self._solve(broadcast.shared, users)}, {})
+
+    def score(self, shared: Arrays, part: RankingPart, items: NDArray[np.int32]) -> Array:
+        return self._factors(shared, part).some(np.arange(len(part.users)), items)
+
+    def score_all(self, shared: Arrays, part: RankingPart) -> Array:
+        return self._factors(shared, part).all(np.arange(len(part.users)))
+
+    def _factors(self, shared: Arrays, part: RankingPart) -> Factors:
+        return Factors(part.lines[self.form.vector], shared[self.form.items])
+
+    def _solve(self, shared: Arrays, users: Ids) -> Array:
+        basis = self._at(shared)
+        left = users[~basis.solved[users]]
+        if len(left):
+            out = np.empty((len(left), len(basis.values)), np.float32)
+            public = (basis.rotated, basis.values, basis.prior, basis.vectors)
+            _solve_block(left, *self.data.trained, *public, *self.numbers, out)
+            basis.users[left] = out
+            basis.solved[left] = True
+        return basis.users[users]
+
+    def _at(self, shared: Arrays) -> Basis:
+        items, gram = shared[self.form.items], shared[self.form.gram]
+        with self._lock:
+            if self._basis is None or self._basis.items is not items:
+                values, vectors = np.linalg.eigh(gram.astype(np.float64))
+                turn = vectors.astype(np.float32)
+                clients = len(self.data)
+                self._basis = Basis(
+                    items=items,
+                    rotated=items @ turn,
+                    vectors=turn,
+                    values=np.maximum(values, 0).astype(np.float32),
+                    prior=(self.prior @ vectors).astype(np.float32),
+                    users=np.zeros((clients, items.shape[1]), np.float32),
+                    solved=np.zeros(clients, np.bool_),
+                )
+            return self._basis
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _solve_block(
+    users: Any, indptr: Any, items: Any, rotated: Any, values: Any, prior: Any, vectors: Any,
+    alpha: Any, lam: Any, scale: Any, out: Any,
+) -> None:  # fmt: skip
+    """(diag(s + λ) + α XᵀX) w = (1 + α) Σ x + λ w₀ for each client, X its positives' rotated rows.
+
+    Each vector is turned back by itself: its bits do not depend on who is solved beside it.
+    """
+    one = np.float32(1)
+    for c in range(len(users)):
+        mine = items[indptr[users[c]] : indptr[users[c] + 1]]
+        n = len(mine)
+        d = len(values)
+        x = np.empty((n, d), np.float32)
+        for r in range(n):
+            x[r] = rotated[mine[r]]
+        mild = lam * np.float32(max(n, 1)) ** scale
+        inverse = one / (values + mild)
+        if n < d:
+            # w = z + D⁻¹Xᵀ(I + αXD⁻¹Xᵀ)⁻¹((1 + α)1 − αXz), z the solution without positives
+            z = mild * inverse * prior
+            scaled = x * inverse
+            k = alpha * np.dot(scaled, x.T)
+            y = (one + alpha) - alpha * np.dot(x, z)
+            for r in range(n):
+                k[r, r] += one
+            _substitute(np.linalg.cholesky(k), y)
+            out[c] = np.dot(vectors, z + np.dot(y, scaled))
+        else:
+            a = alpha * np.dot(x.T, x)
+            b = mild * prior
+            for r in range(n):
+                b += (one + alpha) * x[r]
+            for i in range(d):
+                a[i, i] += values[i] + mild
+            _substitute(np.linalg.cholesky(a), b)
+            out[c] = np.dot(vectors, b)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _substitute(lower: Any, b: Any) -> None:
+    """Solve L Lᵀ x = b in place."""
+    d = len(b)
+    for i in range(d):
+        total = np.float32(0)
+        for j in range(i):
+            total += lower[i, j] * b[j]
+        b[i] = (b[i] - total) / lower[i, i]
+    for i in range(d - 1, -1, -1):
+        b[i] /= lower[i, i]
+        for j in range(i):
+            b[j] -= b[i] * lower[i, j]
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _add_corrections(
+    users: Any, finite: Any, indptr: Any, items: Any, table: Any, w: Any, alpha: Any,
+    sums: Any, senders: Any, loss: Any,
+) -> None:  # fmt: skip
+    """Add (α w·v_j − (1 + α)) w to row j of the sums for each positive j of each client."""
+    one = np.float32(1)
+    d = w.shape[1]
+    for c in range(len(users)):
+        if not finite[c]:
+            continue
+        left = np.float32(0)
+        for j in items[indptr[users[c]] : indptr[users[c] + 1]]:
+            score = np.float32(0)
+            for k in range(d):
+                score += table[j, k] * w[c, k]
+            ask = alpha * score - (one + alpha)
+            for k in range(d):
+                sums[j, k] += ask * w[c, k]
+            if len(senders):
+                senders[j] += one
+            left += one - score
+        loss[c] = (one + alpha) * left

@@ -1,0 +1,45 @@
+"""Scores of the log-linear family: a client's own rows where it holds some, the table elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from fedrec.clients.kernels.steps import FAST, F
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def _dot(table: Any, row: int, w: Any) -> Any:
+    total = F(0)
+    for j in range(table.shape[1]):
+        total += table[row, j] * w[j]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def score_lines(
+    table: Any, vectors: Any, biases: Any, own_ptr: Any, own_items: Any, own_rows: Any, items: Any, out: Any
+) -> None:
+    for c in range(len(items)):
+        first, end = (own_ptr[c], own_ptr[c + 1]) if len(own_ptr) else (0, 0)
+        for k in range(items.shape[1]):
+            item = max(items[c, k], 0)  # padding
+            at = first + np.searchsorted(own_items[first:end], item)
+            if at < end and own_items[at] == item:
+                out[c, k] = _dot(own_rows, at, vectors[c]) + biases[c]
+            else:
+                out[c, k] = _dot(table, item, vectors[c]) + biases[c]
+
+
+@nb.njit(cache=True, nogil=True)
+def score_all_rows(
+    table: Any, vectors: Any, biases: Any, own_ptr: Any, own_items: Any, own_rows: Any, out: Any
+) -> None:
+    for c in range(len(vectors)):
+        for item in range(len(table)):
+            out[c, item] = _dot(table, item, vectors[c]) + biases[c]
+        if len(own_ptr):
+            for at in range(own_ptr[c], own_ptr[c + 1]):
+                out[c, own_items[at]] = _dot(own_rows, at, vectors[c]) + biases[c]

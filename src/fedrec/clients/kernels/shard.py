@@ -1,0 +1,219 @@
+"""A shard of clients in one compiled call: sample, gather, train, add the row moves, rank.
+
+Per client, its touched rows are gathered once into a compact buffer that stays in cache; local steps
+work there; the moves are added to the shard's sums; candidates are scored while the rows are at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from fedrec.clients.engine import WILD
+from fedrec.clients.kernels.clock import ticks
+from fedrec.clients.kernels.prefetch import AHEAD, prefetch
+from fedrec.clients.kernels.steps import FAST, F, step
+from fedrec.data.negatives import fill_order, fill_samples, sample_count
+from fedrec.data.samples import choose_part
+
+# Columns of a compiled plan: one line per phase.
+PART, EPOCHS, LR_VECTOR, LR_ROWS = range(4)
+FULL = 2**30
+
+
+class Streams(NamedTuple):
+    """Keys of the random streams of a round."""
+
+    negatives: Any
+    order: Any
+    support: Any
+
+
+class Rule(NamedTuple):
+    """How a client trains."""
+
+    plan: Any
+    batch: int
+    tolerance: float
+    in_turn: bool
+    radius_vector: Any
+    radius_rows: Any
+
+
+class Model(NamedTuple):
+    """The item table, and what the clients of the shard bring; vectors and biases are trained in place."""
+
+    table: Any
+    vectors: Any
+    biases: Any
+    weights: Any
+
+
+class Outcome(NamedTuple):
+    """Filled in. ``lines`` are items to score afterwards with the client's own rows (empty: none).
+
+    ``kept_*``: the client's touched items and its rows afterwards (empty: not kept).
+    """
+
+    sums: Any
+    losses: Any
+    finite: Any
+    lines: Any
+    scores: Any
+    kept_ptr: Any
+    kept_items: Any
+    kept_rows: Any
+    spent: Any  # ticks of training and of ranking
+
+
+class Scratch(NamedTuple):
+    """Memory that the clients of a shard use one after another."""
+
+    chosen: Any
+    order: Any
+    rows: Any
+    y: Any
+    x: Any
+    r: Any
+    g: Any
+    sums: Any
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def train_client(
+    table: Any, slots: Any, n: int, positives: int, per_positive: int, w: Any, b: Any, rule: Rule, streams: Streams,
+    client: Any, scratch: Scratch,
+) -> Any:  # fmt: skip
+    """All phases and epochs of one client's round, in the order the plain engine takes; returns its loss."""
+    chosen, order, rows, y = scratch.chosen, scratch.order, scratch.rows, scratch.y
+    batch, tolerance = rule.batch, rule.tolerance
+    loss = F(0)
+    for number in range(len(rule.plan)):
+        part, epochs = int(rule.plan[number, PART]), int(rule.plan[number, EPOCHS])
+        lr_vector, lr_rows = F(rule.plan[number, LR_VECTOR]), F(rule.plan[number, LR_ROWS])
+        size = choose_part(streams.support, client, positives, n, per_positive, part, chosen)
+        last = F(0)
+        for epoch in range(epochs):
+            fill_order(streams.order, client, 1000 * number + epoch, order[:size])
+            for k in range(size):
+                i = chosen[order[k]]
+                rows[k] = slots[i]
+                y[k] = F(1) if i < positives else F(0)
+            loss = F(0)
+            for start in range(0, size, batch):
+                end = min(start + batch, size)
+                m = end - start
+                loss += step(
+                    table, rows[start:end], y[start:end], w, b, lr_vector, lr_rows, rule.in_turn,
+                    rule.radius_vector, rule.radius_rows, scratch.x[:m], scratch.r[:m], scratch.g, scratch.sums,
+                )  # fmt: skip
+            loss = loss / F(max(size, 1))
+            if tolerance > 0:
+                if epoch > 0 and not abs(last - loss) > F(tolerance) * abs(last):
+                    break
+                last = loss
+    return loss
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def train_shard(histories: Any, users: Any, streams: Streams, model: Model, rule: Rule, out: Outcome) -> int:
+    """Trains some clients; returns how many rows were sent."""
+    n_items, dim = model.table.shape
+    items_table, vectors, biases, sums, lines = model.table, model.vectors, model.biases, out.sums, out.lines
+    per_positive, indptr = histories.per_positive, histories.train_ptr
+    most = 0
+    for u in users:
+        most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
+    mark = np.full(n_items, -1, np.int32)
+    place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
+    base = 0
+    items, slots = np.empty(most, np.int32), np.empty(most, np.int32)
+    touched = np.empty(most + 1, np.int32)
+    table, w, b = np.empty((most, dim), F), np.empty(dim, F), np.empty(1, F)
+    scratch = Scratch(
+        np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F),
+        np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
+    )  # fmt: skip
+    sent = 0
+    for c in range(len(users)):
+        begin = ticks()
+        u = users[c]
+        key = histories.keys[u]
+        positives = histories.train[indptr[u] : indptr[u + 1]]
+        forbidden = histories.not_items[histories.not_ptr[u] : histories.not_ptr[u + 1]]
+        n = sample_count(len(positives), len(forbidden), n_items, per_positive)
+        fill_samples(streams.negatives, key, positives, forbidden, n_items, mark, c, items[:n])
+        rows = 0
+        for i in range(n):  # number the distinct items as they come, without a branch
+            item = items[i]
+            prefetch(items_table, item)
+            at = place[item] - base
+            new = at < 0
+            at = rows if new else at
+            place[item] = base + at
+            touched[rows] = item
+            rows += new
+            slots[i] = at
+        for row in range(rows):
+            item = touched[row]
+            for j in range(dim):
+                table[row, j] = items_table[item, j]
+        w[:] = vectors[c]
+        b[0] = biases[c]
+        loss = train_client(table, slots, n, len(positives), per_positive, w, b, rule, streams, key, scratch)
+        out.losses[c] = loss
+        check = loss
+        for j in range(dim):
+            check += w[j]
+        check += b[0]
+        for row in range(rows):
+            for j in range(dim):
+                check += table[row, j]
+        # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
+        out.finite[c] = abs(check) < F(np.inf) and abs(loss) < F(WILD)
+        if out.finite[c]:
+            vectors[c] = w
+            biases[c] = b[0]
+            weight = model.weights[c]
+            for row in range(rows):
+                item = touched[row]
+                prefetch(sums, touched[min(row + AHEAD, rows - 1)])
+                for j in range(dim):
+                    sums[item, j] += weight * (table[row, j] - items_table[item, j])
+            sent += rows
+        else:  # dropped: the device is as before the round
+            w[:] = vectors[c]
+            b[0] = biases[c]
+            for row in range(rows):
+                for j in range(dim):
+                    table[row, j] = items_table[touched[row], j]
+        trained = ticks()
+        if len(lines):
+            for k in range(lines.shape[1]):
+                item = max(lines[c, k], 0)
+                at = place[item] - base
+                total = b[0]
+                if at >= 0:
+                    for j in range(dim):
+                        total += table[at, j] * w[j]
+                else:
+                    for j in range(dim):
+                        total += items_table[item, j] * w[j]
+                out.scores[c, k] = total
+        if len(out.kept_ptr):
+            by_item = np.argsort(touched[:rows])
+            start = out.kept_ptr[c]
+            out.kept_ptr[c + 1] = start + rows
+            for row in range(rows):
+                out.kept_items[start + row] = touched[by_item[row]]
+                for j in range(dim):
+                    out.kept_rows[start + row, j] = table[by_item[row], j]
+        base += rows
+        if base > FULL:  # numbers run out: start again
+            place[:] = -1
+            base = 0
+        out.spent[0] += trained - begin
+        out.spent[1] += ticks() - trained
+    return sent

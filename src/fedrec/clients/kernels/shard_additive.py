@@ -1,0 +1,325 @@
+"""FedRAP's clients in compiled code: item rows that are the sum of a common and a personal part.
+
+For the distinct rows k of a batch of n samples, met q_k times, y_k of them positive:
+    x_k = w·(c_k + d_k) + b,   r_k = (q_k σ(x_k) − y_k) / n,
+    ∂L/∂w = Σ r_k (c_k + d_k),   ∂L/∂b = Σ r_k,
+    ∂L/∂d_k = r_k w − 2λ q_k (d_k − c_k) / (n·dim),
+    ∂L/∂c_k = r_k w + 2λ q_k (d_k − c_k) / (n·dim) + μ q_k ρ'(c_k) / (n·dim).
+Samples of one row move it together, so that a client that fits into a batch needs no shuffling: its
+epochs pass over distinct rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from fedrec.clients.engine import WILD
+from fedrec.clients.kernels.steps import FAST, F, sigmoid_softplus
+from fedrec.data.negatives import fill_order, fill_samples, sample_count
+
+
+class Numbers(NamedTuple):
+    """What a round asks of its clients; a rate of 0 leaves that part alone."""
+
+    lr_vector: float
+    lr_common: float
+    lr_personal: float
+    step_decay: float
+    weight_decay: float
+    lam: float
+    l1: float
+    l2: float
+    prox: float
+    batch: int
+    epochs: int
+    tolerance: float
+
+
+class Model(NamedTuple):
+    """Tables, and what the clients of the shard bring; vectors and biases are trained in place.
+
+    ``common`` and ``untouched`` (the personal rows before a client first touches them) may be empty: that
+    part is then left out.
+    """
+
+    common: Any
+    untouched: Any
+    vectors: Any
+    biases: Any
+
+
+class Stored(NamedTuple):
+    """Where personal rows are: an index and the chunks of a row store."""
+
+    indptr: Any
+    items: Any
+    places: Any
+    chunks: Any
+    bits: int
+
+
+class Outcome(NamedTuple):
+    """Filled in. ``kept_*``: touched items with personal rows and moves afterwards (or empty)."""
+
+    sums: Any
+    losses: Any
+    finite: Any
+    kept_ptr: Any
+    kept_items: Any
+    kept_rows: Any
+    kept_moves: Any
+
+
+class Scratch(NamedTuple):
+    """Memory that the clients of a shard use one after another; ``where`` is -1 before and after."""
+
+    order: Any
+    rows: Any
+    met: Any
+    positive: Any
+    where: Any
+    x: Any
+    g: Any
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def step(
+    c: Any, d: Any, rows: Any, met: Any, positive: Any, n: int, w: Any, b: Any, numbers: Any, fade: float,
+    x: Any, g: Any,
+) -> Any:  # fmt: skip
+    """One batch: moves w, b and its rows; returns its loss before the move."""
+    dim, share = len(w), F(1) / F(n)
+    entry = share / F(dim)
+    for k in range(len(rows)):
+        row, total = rows[k], F(0)
+        for j in range(dim):
+            total += w[j] * (c[row, j] + d[row, j])
+        x[k] = total + b[0]
+    entropy = F(0)
+    for k in range(len(rows)):
+        sigmoid, softplus = sigmoid_softplus(x[k])
+        entropy += met[k] * softplus - positive[k] * x[k]
+        x[k] = (met[k] * sigmoid - positive[k]) * share  # from here on the residual
+    lr_c, lr_d = F(numbers.lr_common * fade), F(numbers.lr_personal * fade)
+    decay, lam = F(numbers.weight_decay), F(numbers.lam) * entry
+    l1, l2 = F(numbers.l1) * entry, F(numbers.l2) * entry
+    g[:] = F(0)
+    gb = extra = F(0)
+    for k in range(len(rows)):
+        row, r, q = rows[k], x[k], met[k]
+        gb += r
+        apart = q * lam
+        for j in range(dim):
+            cj, dj = c[row, j], d[row, j]
+            far = dj - cj
+            sign = F(1) if cj > F(0) else (F(-1) if cj < F(0) else F(0))
+            g[j] += r * (cj + dj)
+            extra += q * (l1 * abs(cj) + l2 * cj * cj - lam * far * far)
+            pull, push = r * w[j], F(2) * apart * far
+            d[row, j] = dj - lr_d * (pull - push + decay * dj)
+            c[row, j] = cj - lr_c * (pull + push + q * (l1 * sign + F(2) * l2 * cj) + decay * cj)
+    lr_w = F(numbers.lr_vector * fade)
+    for j in range(dim):
+        w[j] -= lr_w * (g[j] + decay * w[j])
+    b[0] -= lr_w * (gb + decay * b[0])
+    return entropy * share + extra
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def train_client(
+    c: Any, d: Any, count: int, slots: Any, n: int, positives: int, w: Any, b: Any, numbers: Numbers,
+    order_key: Any, client: Any, scratch: Scratch,
+) -> Any:  # fmt: skip
+    """All epochs of one client's round, in the order the plain engine takes; returns its last loss."""
+    order, rows, met, positive, where = (
+        scratch.order,
+        scratch.rows,
+        scratch.met,
+        scratch.positive,
+        scratch.where,
+    )
+    loss = last = F(0)
+    fade = 1.0
+    for epoch in range(numbers.epochs):
+        whole = n <= numbers.batch
+        if not whole:
+            fill_order(order_key, client, epoch, order[:n])
+        loss = F(0)
+        for start in range(0, n, numbers.batch):
+            end = min(start + numbers.batch, n)
+            if not whole or epoch == 0:  # which rows, and how often each
+                distinct = 0
+                for at in range(start, end):
+                    i = at if whole else order[at]
+                    k = where[slots[i]]
+                    if k < 0:
+                        k = distinct
+                        where[slots[i]] = k
+                        rows[k], met[k], positive[k] = slots[i], F(0), F(0)
+                        distinct += 1
+                    met[k] += F(1)
+                    positive[k] += F(1) if i < positives else F(0)
+                if numbers.weight_decay > 0 and not whole:
+                    _decay_others(c, d, count, where, numbers, fade)
+                for k in range(distinct):
+                    where[rows[k]] = -1
+            value = step(
+                c, d, rows[:distinct], met, positive, end - start, w, b, numbers, fade, scratch.x, scratch.g,
+            )  # fmt: skip
+            loss += value * F(end - start)
+            fade *= numbers.step_decay
+        loss = loss / F(max(n, 1))
+        if numbers.tolerance > 0:
+            if epoch > 0 and not abs(last - loss) > F(numbers.tolerance) * abs(last):
+                break
+            last = loss
+    return loss
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _decay_others(c: Any, d: Any, count: int, where: Any, numbers: Any, fade: float) -> None:
+    """Weight decay of the client's rows that are not in the batch."""
+    of_c = F(1 - numbers.lr_common * fade * numbers.weight_decay)
+    of_d = F(1 - numbers.lr_personal * fade * numbers.weight_decay)
+    for row in range(count):
+        if where[row] < 0:
+            for j in range(c.shape[1]):
+                c[row, j] *= of_c
+                d[row, j] *= of_d
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def train_additive(
+    histories: Any, users: Any, neg_key: Any, order_key: Any, model: Model, stored: Stored, numbers: Numbers,
+    out: Outcome,
+) -> int:  # fmt: skip
+    """A shard of clients; returns how many rows were sent."""
+    common, untouched, vectors, biases = model.common, model.untouched, model.vectors, model.biases
+    indptr, n_items, dim = histories.train_ptr, histories.n_items, model.vectors.shape[1]
+    most = 1
+    for u in users:
+        most = max(most, (indptr[u + 1] - indptr[u]) * (1 + histories.per_positive))
+    mark, place = np.full(n_items, -1, np.int32), np.full(n_items, -1, np.int64)
+    items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
+    c, d = np.zeros((most, dim), F), np.zeros((most, dim), F)
+    w, b = np.empty(dim, F), np.empty(1, F)
+    scratch = Scratch(
+        np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F), np.empty(most, F),
+        np.full(most, -1, np.int32), np.empty(most, F), np.empty(dim, F),
+    )  # fmt: skip
+    base = sent = 0
+    for at in range(len(users)):
+        u = users[at]
+        key = histories.keys[u]
+        positives = histories.train[indptr[u] : indptr[u + 1]]
+        forbidden = histories.not_items[histories.not_ptr[u] : histories.not_ptr[u + 1]]
+        n = sample_count(len(positives), len(forbidden), n_items, histories.per_positive)
+        fill_samples(neg_key, key, positives, forbidden, n_items, mark, at, items[:n])
+        count = 0
+        for i in range(n):  # number the distinct items as they come
+            item = items[i]
+            slot = place[item] - base
+            new = slot < 0
+            slot = count if new else slot
+            place[item] = base + slot
+            touched[count] = item
+            count += new
+            slots[i] = slot
+        base += count
+        if len(common):
+            for row in range(count):
+                c[row] = common[touched[row]]
+        if len(untouched):
+            _fetch(touched[:count], untouched, u, stored, d)
+        w[:] = vectors[at]
+        b[0] = biases[at]
+        loss = train_client(
+            c, d, count, slots, n, len(positives), w, b, numbers, order_key, key, scratch
+        )  # fmt: skip
+        out.losses[at] = loss
+        out.finite[at] = _is_finite(loss, w, b, c[:count], d[:count])
+        if out.finite[at]:
+            vectors[at] = w
+            biases[at] = b[0]
+            if len(common):
+                sent += _send(c[:count], touched, common, F(numbers.prox), out.sums)
+        if len(out.kept_ptr):
+            by_item = np.argsort(touched[:count])
+            start = out.kept_ptr[at]
+            out.kept_ptr[at + 1] = start + count
+            for k in range(count):
+                row = by_item[k]
+                out.kept_items[start + k] = touched[row]
+                if len(out.kept_rows):
+                    out.kept_rows[start + k] = d[row]
+                if len(out.kept_moves):
+                    for j in range(dim):
+                        out.kept_moves[start + k, j] = c[row, j] - common[touched[row], j]
+    return sent
+
+
+@nb.njit(cache=True, nogil=True)
+def _is_finite(loss: Any, w: Any, b: Any, c: Any, d: Any) -> bool:
+    # np.isfinite asks whether x − x is a number, which fastmath (a callee inherits it) folds to 0.
+    return bool(abs(loss + b[0] + _total(w, c, d)) < F(np.inf) and abs(loss) < F(WILD))
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
+def _total(w: Any, c: Any, d: Any) -> Any:
+    total = F(0)
+    for j in range(len(w)):
+        total += w[j]
+    for row in range(len(c)):
+        for j in range(len(w)):
+            total += c[row, j] + d[row, j]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def _fetch(touched: Any, untouched: Any, user: int, stored: Stored, d: Any) -> None:
+    """The client's personal rows of the touched items, from the row store where it has them."""
+    known, bits = user + 1 < len(stored.indptr), stored.bits
+    first, end = (stored.indptr[user], stored.indptr[user + 1]) if known else (0, 0)
+    mine = stored.items[first:end]
+    for row in range(len(touched)):
+        item = touched[row]
+        at = np.searchsorted(mine, item)
+        if at < len(mine) and mine[at] == item:
+            spot = stored.places[first + at]
+            d[row] = stored.chunks[spot >> bits][spot & ((1 << bits) - 1)]
+        else:
+            d[row] = untouched[item]
+
+
+@nb.njit(cache=True, nogil=True)
+def _send(c: Any, touched: Any, common: Any, prox: Any, sums: Any) -> int:
+    """Add the client's moves to the sums. With a threshold, rows that it leaves unmoved are not sent."""
+    sent = 0
+    for row in range(len(c)):
+        item = touched[row]
+        if prox > 0:
+            moved = False
+            for j in range(c.shape[1]):
+                size = max(abs(c[row, j]) - prox, F(0))
+                c[row, j] = size if c[row, j] > 0 else -size
+                moved |= c[row, j] != common[item, j]
+            if not moved:
+                continue
+        sent += 1
+        for j in range(c.shape[1]):
+            sums[item, j] += c[row, j] - common[item, j]
+    return sent
+
+
+@nb.njit(cache=True, nogil=True)
+def add_personal(own_ptr: Any, own_items: Any, own_rows: Any, untouched: Any, vectors: Any, out: Any) -> None:
+    """Scores of the whole catalogue: replace the untouched personal part by the client's own."""
+    for c in range(len(vectors)):
+        for at in range(own_ptr[c], own_ptr[c + 1]):
+            total = F(0)
+            for j in range(vectors.shape[1]):
+                total += (own_rows[at, j] - untouched[own_items[at], j]) * vectors[c, j]
+            out[c, own_items[at]] += total

@@ -1,0 +1,59 @@
+"""What a method declares so that a compiled kernel may run it: names of slots and numbers, no code.
+
+``clients/kernels`` has one file for each kind. A method that declares none runs on the plain engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedrec.core.slots import Array
+
+
+@dataclass(frozen=True)
+class LogLinear:
+    """score = vector · item row + bias; cross-entropy, SGD, in the phases of the method's plan."""
+
+    items: str
+    vector: str
+    bias: str
+    in_turn: bool = False  # the private part first, then the items at the new private part
+    radius_private: float = 0.0  # sharpness-aware steps (FedRecGEL)
+    radius_shared: float = 0.0
+
+
+@dataclass(frozen=True)
+class Additive:
+    """score = vector · (common row + personal row) + bias, with what FedRAP adds to the loss.
+
+    The phase of the round has the rates, and the weights ``lam``, ``mu`` and ``prox`` as its terms.
+    """
+
+    vector: str
+    bias: str
+    common: str | None  # a shared table
+    personal: str | None  # rows that devices keep
+    regularizer: str  # of the common part: l1, l2 or none; prox stands for l1 where it is above 0
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """The client's vector in closed form: (VᵀV + α V_uᵀV_u + λ_u I) w = (1 + α) Σ v_j + λ_u w₀.
+
+    λ_u = λ·n^scale for a client with n positives. It sends (α w·v_j − (1 + α)) w for each positive j, w wᵀ,
+    and, where ``senders`` has a name, 1 for each positive.
+    """
+
+    items: str
+    vector: str
+    gram: str
+    corrections: str
+    outer: str
+    senders: str | None
+    alpha: float
+    lam: float
+    scale: float
+    prior: Array  # w₀
+
+
+Kernel = LogLinear | Additive | LeastSquares

@@ -1,0 +1,36 @@
+"""Runs of items of different lengths, one after another in flat arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+class Ragged(NamedTuple):
+    """One run of items per user: ``items[indptr[u]:indptr[u + 1]]``."""
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+
+    def of(self, user: int) -> NDArray[np.int32]:
+        return self.items[self.indptr[user] : self.indptr[user + 1]]
+
+    def counts(self, users: Ids) -> NDArray[np.int64]:
+        """The lengths of some users' runs, without a look at anyone else's."""
+        return self.indptr[users + 1] - self.indptr[users]
+
+    def take(self, users: Ids) -> Ragged:
+        """The runs of some users alone."""
+        counts = self.counts(users)
+        indptr = run_ends(counts)
+        rows = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
+        return Ragged(indptr, self.items[rows])
+
+
+def run_ends(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``indptr`` of runs of these lengths."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

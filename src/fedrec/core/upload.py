@@ -1,0 +1,180 @@
+"""What leaves clients: declared beforehand, one by one as an ``Upload``, added up as a ``Total``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.ragged import Ids, Ragged, run_ends
+from fedrec.core.slots import Array, Arrays, Slot
+
+Leaving = Callable[["Upload", int, int, np.random.Generator], "Upload"]
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """The declaration: nothing else leaves a client."""
+
+    arrays: dict[str, Slot]
+    weight: Literal["client", "samples"] = "client"  # what a client counts by; its samples are an upload too
+    moved_rows: bool = False  # rows that are zero are left out
+    leaving: Leaving | None = None  # what a device does to its own upload as part of the method:
+    #                                 (upload of one, its samples, items of the catalogue, rng) -> upload
+    wire: dict[str, Slot] | None = (
+        None  # what crosses the network where the arrays stand for something larger
+    )
+    turns: int = 1  # random groups that a round's clients send in; the server steps after each
+
+    @property
+    def on_wire(self) -> dict[str, Slot]:
+        return self.arrays if self.wire is None else self.wire
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What leaves some clients: of tables the touched rows, other arrays whole."""
+
+    items: Ragged  # whose rows each client sends
+    rows: Arrays  # (rows of all clients, …)
+    dense: Arrays  # (clients, …)
+    weights: Array
+
+    @property
+    def clients(self) -> int:
+        return len(self.weights)
+
+    def only(self, kept: NDArray[np.bool_]) -> Upload:
+        """Without the clients that are not kept."""
+        if kept.all():
+            return self
+        there = np.repeat(kept, np.diff(self.items.indptr))
+        return replace(
+            self,
+            items=self.items.take(np.flatnonzero(kept)),
+            rows={n: v[there] for n, v in self.rows.items()},
+            dense={n: v[kept] for n, v in self.dense.items()},
+            weights=self.weights[kept],
+        )
+
+    def one(self, client: int) -> Upload:
+        """The upload of one client by itself."""
+        run = slice(self.items.indptr[client], self.items.indptr[client + 1])
+        items = self.items.items[run]
+        return Upload(
+            Ragged(np.array([0, len(items)]), items),
+            {n: v[run] for n, v in self.rows.items()},
+            {n: v[client : client + 1] for n, v in self.dense.items()},
+            self.weights[client : client + 1],
+        )
+
+    def moved(self) -> Upload:
+        """Without rows that are zero everywhere."""
+        there = np.zeros(len(self.items.items), np.bool_)
+        for values in self.rows.values():
+            there |= values.reshape(len(values), -1).any(axis=1)
+        before = np.concatenate([[0], np.cumsum(there)])
+        items = Ragged(before[self.items.indptr].astype(np.int64), self.items.items[there])
+        return replace(self, items=items, rows={n: v[there] for n, v in self.rows.items()})
+
+    def without(self, name: str) -> Upload:
+        """All arrays but one."""
+        return replace(self, dense={n: v for n, v in self.dense.items() if n != name})
+
+
+def joined(uploads: Sequence[Upload]) -> Upload:
+    """Uploads of single clients side by side."""
+    first = uploads[0]
+    items = Ragged(
+        run_ends(np.array([len(u.items.items) for u in uploads])),
+        np.concatenate([u.items.items for u in uploads]),
+    )
+    return Upload(
+        items,
+        {n: np.concatenate([u.rows[n] for u in uploads]) for n in first.rows},
+        {n: np.concatenate([u.dense[n] for u in uploads]) for n in first.dense},
+        np.concatenate([u.weights for u in uploads]),
+    )
+
+
+@dataclass
+class Total:
+    """What the server sees of some clients: sums, and what is told to it (or a third party) by each of them."""
+
+    sums: Arrays
+    weight: float = 0.0
+    clients: int = 0
+    told: dict[str, list[tuple[Ids, Array]]] = field(default_factory=dict)  # by whom, what
+
+    @classmethod
+    def empty(cls, declared: dict[str, Slot]) -> Total:
+        return cls({n: np.zeros(s.shape, np.float32) for n, s in declared.items()})
+
+    def add(self, other: Total) -> None:
+        """Called block by block in a fixed order: the same bits for any number of threads."""
+        for name, values in other.sums.items():
+            self.sums[name] += values
+        for name, parts in other.told.items():
+            self.told.setdefault(name, []).extend(parts)
+        self.weight += other.weight
+        self.clients += other.clients
+
+
+def summed(upload: Upload, declared: dict[str, Slot]) -> Total:
+    """The sum of some clients' uploads, each times its weight, in the order of the clients."""
+    total = Total.empty(declared)
+    items, counts = upload.items.items, np.diff(upload.items.indptr)
+    weights = np.repeat(upload.weights, counts)
+    for name, values in upload.rows.items():
+        table = total.sums[name]
+        flat = np.ascontiguousarray(values, np.float32).reshape(len(values), -1)
+        _add_rows(table.reshape(len(table), -1), items, flat, weights)
+    for name, values in upload.dense.items():
+        total.sums[name] += np.tensordot(upload.weights, values, axes=1)
+    total.weight = float(upload.weights.sum(dtype=np.float64))
+    total.clients = upload.clients
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def _add_rows(table, items, values, weights) -> None:  # type: ignore[no-untyped-def]
+    for k in range(len(items)):
+        row, weight = items[k], weights[k]
+        for j in range(values.shape[1]):
+            table[row, j] += values[k, j] * weight
+
+
+def check_sent(label: str, sent: Upload | Total, slots: dict[str, Slot], declared: dict[str, Slot]) -> None:
+    """The only way out of a client: refuses private slots, what is not declared, and other shapes."""
+    if isinstance(sent, Total):
+        for name, values in sent.sums.items():
+            check_name(label, name, slots, declared)
+            check_shape(label, name, values.shape, declared[name].shape)
+        return
+    for name, values in sent.rows.items():
+        check_name(label, name, slots, declared)
+        check_shape(label, name, values.shape, (len(sent.items.items), *declared[name].shape[1:]))
+    for name, values in sent.dense.items():
+        check_name(label, name, slots, declared)
+        check_shape(label, name, values.shape, (sent.clients, *declared[name].shape))
+
+
+def check_name(label: str, name: str, slots: dict[str, Slot], declared: dict[str, Slot]) -> None:
+    """Whether an array of this name may leave a client."""
+    if name in slots and slots[name].owner != "shared":
+        raise FedrecError(f"'{name}' is a {slots[name].owner} slot of {label}: it may not leave a client")
+    if name not in declared:
+        raise FedrecError(f"'{name}' is not declared in the uploads of {label}: it may not leave a client")
+
+
+def check_shape(label: str, name: str, found: tuple[int, ...], declared: tuple[int, ...]) -> None:
+    if tuple(found) != tuple(declared):
+        raise FedrecError(
+            f"'{name}' of {label} has shape {tuple(found)} after local training and {tuple(declared)} was "
+            "declared: mend 'fit', or the declaration"
+        )

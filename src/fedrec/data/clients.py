@@ -1,0 +1,82 @@
+"""What devices know of their owners. Held-out items are not in it: those are asked about in an exam."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.ragged import Ids, Ragged, run_ends
+
+
+class Histories(NamedTuple):
+    """The same as compiled code takes it: client u trains on ``train[train_ptr[u]:train_ptr[u + 1]]``."""
+
+    keys: NDArray[np.uint64]
+    train_ptr: NDArray[np.int64]
+    train: NDArray[np.int32]
+    not_ptr: NDArray[np.int64]
+    not_items: NDArray[np.int32]
+    n_items: int
+    per_positive: int
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """Interactions of one device, of a shard of them, or of all; clients are numbered from 0."""
+
+    keys: NDArray[np.uint64]  # what each client's random streams hang on
+    train: Ragged  # oldest first
+    trained: Ragged  # the same, sorted and distinct
+    forbidden: Ragged  # items that may not be drawn as negatives, sorted and distinct
+    n_items: int
+    negatives_per_positive: int
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def histories(self) -> Histories:
+        return Histories(self.keys, *self.train, *self.forbidden, self.n_items, self.negatives_per_positive)
+
+    def samples(self, users: Ids, negatives: bool = True) -> NDArray[np.int64]:
+        """How many training samples some clients have: their positives alone where nothing is left to draw."""
+        per_positive = self.negatives_per_positive if negatives else 0
+        free = self.forbidden.counts(users) < self.n_items
+        return self.train.counts(users) * np.where(free, 1 + per_positive, 1)
+
+    def take(self, users: Ids) -> ClientData:
+        """Some clients alone, numbered anew."""
+        return ClientData(
+            self.keys[users],
+            self.train.take(users),
+            self.trained.take(users),
+            self.forbidden.take(users),
+            self.n_items,
+            self.negatives_per_positive,
+        )
+
+
+@nb.njit(cache=True, nogil=True)
+def _sort_runs(indptr: Any, items: Any, counts: Any) -> None:
+    for u in range(len(indptr) - 1):
+        run = items[indptr[u] : indptr[u + 1]]
+        run.sort()
+        kept = 0
+        for i in range(len(run)):
+            if i == 0 or run[i] != run[kept - 1]:
+                run[kept] = run[i]
+                kept += 1
+        counts[u] = kept
+
+
+def sorted_distinct(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> Ragged:
+    items = items.copy()
+    counts = np.empty(len(indptr) - 1, np.int64)
+    _sort_runs(indptr, items, counts)
+    packed = run_ends(counts)
+    rows = np.arange(packed[-1]) + np.repeat(indptr[:-1] - packed[:-1], counts)
+    return Ragged(packed, items[rows])

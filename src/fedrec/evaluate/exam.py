@@ -1,0 +1,41 @@
+"""What devices are asked afterwards: held-out items among candidates. No part of training ever holds one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.ragged import Ids, Ragged
+from fedrec.data.split import Candidates, Split
+
+Which = Literal["valid", "test"]
+
+
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """A validation and a test item per user, and what each is ranked against."""
+
+    valid: NDArray[np.int32]
+    test: NDArray[np.int32]
+    candidates: Candidates
+    trained: Ragged  # left out where the whole catalogue is ranked
+    n_items: int
+
+    @classmethod
+    def of(cls, split: Split) -> Exam:
+        return cls(split.valid, split.test, split.candidates, split.trained, split.n_items)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.valid)
+
+    def positives(self, which: Which) -> NDArray[np.int32]:
+        return self.valid if which == "valid" else self.test
+
+    def lines(self, which: Which, users: Ids) -> NDArray[np.int32]:
+        """A line per user: the held-out item, then its candidates."""
+        candidates = self.candidates.valid if which == "valid" else self.candidates.test
+        return np.column_stack([self.positives(which)[users], candidates[users]])

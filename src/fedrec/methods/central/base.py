@@ -1,0 +1,39 @@
+"""Yardsticks that see all interactions in one place: no clients, no privacy."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from fedrec.core.method import Method
+from fedrec.core.scorer import Scorer
+from fedrec.core.slots import Arrays, Catalog, Slot
+from fedrec.data.passes import Pass
+from fedrec.data.split import Split
+
+
+class Central(Method):
+    """A yardstick."""
+
+
+class CentralAtOnce(Central):
+    """Fitted in one go."""
+
+    @abstractmethod
+    def fit(self, split: Split, seed: int, threads: int) -> Scorer:
+        """Learn from the training rows; the scorer ranks any user of the split."""
+
+
+class CentralInRounds(Central):
+    """Trained by passes over the data: a round is one pass, and validation selects one."""
+
+    @abstractmethod
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        """Its arrays, the optimizer's included, and how they start; all are the server's."""
+
+    @abstractmethod
+    def one_pass(self, held: Arrays, samples: Pass) -> tuple[Arrays, float]:
+        """The arrays after one pass over all users' samples, and the mean loss."""
+
+    @abstractmethod
+    def scorer(self, held: Arrays) -> Scorer:
+        """What ranks, from the arrays."""

@@ -1,0 +1,360 @@
+"""The Python surface: ``fedrec.run``, ``fedrec.resume`` and ``fedrec.open``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fedrec
+from fedrec.channel import stage
+from fedrec.channel.bytes import downloaded
+from fedrec.core.errors import FedrecError, Interrupted
+from fedrec.core.federated import Federated, View
+from fedrec.core.method import ROUNDS, Method
+from fedrec.core.protocol import Protocol
+from fedrec.core.protocol import protocol as named_protocol
+from fedrec.data.interactions import Interactions
+from fedrec.data.split import Split, split
+from fedrec.evaluate.controls import controls
+from fedrec.evaluate.exam import Exam
+from fedrec.evaluate.metrics import Ranks
+from fedrec.evaluate.ranking import rank_all
+from fedrec.methods import make, named_by_alias, settings_of, spec_of, usual_clients
+from fedrec.methods.central.base import Central, CentralAtOnce, CentralInRounds
+from fedrec.runs.config import RunConfig, fingerprint
+from fedrec.runs.folder import RunFolder
+from fedrec.runs.history import History, cut_history, read_history
+from fedrec.runs.result import figures, peak_memory_mb, speed, versions
+from fedrec.runs.run import Run, blocks_of, write_run
+from fedrec.runs.train import Callback, Training, train
+from fedrec.simulate.checkpoint import load_checkpoint
+from fedrec.simulate.passes import Passes
+from fedrec.simulate.simulation import Simulation
+from fedrec.simulate.warm import warm_start
+
+
+def run(
+    method: str | Method,
+    data: str | Interactions = "demo",
+    protocol: str | Protocol = "strict",
+    rounds: int | None = None,
+    seed: int = 0,
+    *,
+    settings: dict[str, Any] | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+    clients: float | int | str | None = None,
+    channel: Sequence[str] = (),
+    view: View | None = None,
+    local: bool = False,
+    eval_every: int = 1,
+    patience: int | None = None,
+    start: str | Path | Run | None = None,
+    out: str | Path | bool | None = None,
+    checkpoint_every: float = 30.0,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
+
+    ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
+    read for that round only. ``start`` is an earlier run whose tables are taken over, items matched by id.
+    """
+    if isinstance(method, Method) and settings:
+        raise FedrecError("give settings to the method's class or by name, not both")
+    name = method if isinstance(method, str) and named_by_alias(method) else None
+    method = make(method, settings) if isinstance(method, str) else method
+    source = source_of(data) if isinstance(data, str) else None
+    data = fedrec.load(data) if isinstance(data, str) else data
+    config = RunConfig(
+        fedrec=fedrec.__version__,
+        method=name or spec_of(method),
+        settings=settings_of(method),
+        data=data.name,
+        source=source,
+        fingerprint=fingerprint(data),
+        protocol=named_protocol(protocol),
+        seed=seed,
+        rounds=_rounds(method, rounds),
+        engine=engine,
+        clients=_clients(clients, name, local),
+        channel=channel,
+        view=view,
+        local=local,
+        eval_every=eval_every,
+        patience=patience,
+        start=_name_of(start),
+    )
+    _refuse_what_does_not_apply(method, config)
+    threads = threads_or_all(threads)
+    parts = split(data, config.protocol, seed)
+    training = _training(method, parts, config, threads)
+    if start is not None:
+        if not isinstance(training, Simulation):
+            raise FedrecError(f"start does not apply to {method.label}: it is not federated")
+        _start(training, start if isinstance(start, Run) else open(start))
+    folder = None
+    if out is not None and out is not False:
+        folder = RunFolder.create(None if out is True else Path(out), config)
+    try:
+        history = History(folder.history if folder else None)
+        return _finish(
+            method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+        )
+    except KeyboardInterrupt:
+        if folder is None:
+            raise
+        raise Interrupted(f"fedrec run {config.method} --resume {folder.path}") from None
+    finally:
+        if folder:
+            folder.unlock()
+
+
+def resume(
+    path: str | Path,
+    rounds: int | None = None,
+    *,
+    data: Interactions | None = None,
+    threads: int | None = None,
+    checkpoint_every: float = 30.0,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds."""
+    folder = RunFolder.existing(Path(path))
+    folder.lock()
+    try:
+        config = folder.config()
+        if rounds is not None:
+            if config.rounds is None or rounds < config.rounds:
+                raise FedrecError(
+                    f"{path} has {config.rounds} rounds: --resume can only extend them, not to {rounds}"
+                )
+            config = config.model_copy(update={"rounds": rounds})
+        method, parts = _rebuild(config, data, str(path))
+        threads = threads_or_all(threads)
+        training = _training(method, parts, config, threads)
+        history = History(folder.history)
+        if training is not None:
+            if (folder.checkpoint / "current.json").exists():
+                training.restore(*load_checkpoint(folder.checkpoint))
+            elif config.start and isinstance(training, Simulation):
+                _start(training, open(config.start))
+            history.close()
+            lines = cut_history(folder.history, training.moment.round)
+            history = History(folder.history, lines)
+        folder.write_config(config)
+        folder.drop_result()
+        return _finish(
+            method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(f"fedrec run {config.method} --resume {folder.path}") from None
+    finally:
+        folder.unlock()
+
+
+def open(path: str | Path, data: Interactions | None = None, threads: int | None = None) -> Run:
+    """A finished run from its folder. ``data`` is needed only where it cannot be loaded by name."""
+    import polars as pl
+
+    folder = RunFolder.existing(Path(path))
+    config = folder.config()
+    result = folder.result()
+    if result is None:
+        raise FedrecError(f"{path} is not finished: go on with fedrec run {config.method} --resume {path}")
+    method, parts = _rebuild(config, data, str(path))
+    threads = threads_or_all(threads)
+    training = _training(method, parts, config, threads)
+    if training is not None:
+        training.restore(*load_checkpoint(folder.checkpoint))
+    ranks = pl.read_parquet(folder.path / "ranks.parquet")
+    lines = read_history(folder.history)
+    return Run(config, method, parts, result, ranks, lines, threads, folder.path, training)
+
+
+def _start(training: Simulation, run: Run) -> None:
+    """Take over what an earlier run learned."""
+    if run.federated is None:
+        raise FedrecError(f"a run of {run.method.label} cannot be gone on with: it is not federated")
+    warm_start(training, run.federated)
+
+
+def source_of(data: str) -> str:
+    """What to load again later: a name as it is, a file by its whole path."""
+    from fedrec.data.load import split_name
+
+    base, minimum = split_name(data)
+    if not Path(base).exists():
+        return data
+    return str(Path(base).resolve()) + ("" if minimum is None else f":{minimum}")
+
+
+def _name_of(start: str | Path | Run | None) -> str | None:
+    """How the config names the run that this one started from."""
+    if isinstance(start, Run):
+        return str(Path(start.path).resolve()) if start.path else "a run that was not kept"
+    return None if start is None else str(Path(start).resolve())
+
+
+def _clients(clients: float | int | str | None, name: str | None, local: bool) -> float | int | str | None:
+    """How many take part in a round: as asked, else as the published setting has it, else everyone."""
+    return usual_clients(name) if clients is None and name and not local else clients
+
+
+def threads_or_all(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if threads < 1:
+        raise FedrecError(f"threads={threads} cannot work: give at least 1")
+    return threads
+
+
+def _rounds(method: Method, rounds: int | None) -> int | None:
+    if isinstance(method, Federated | CentralInRounds):
+        return ROUNDS if rounds is None else rounds
+    if rounds is not None:
+        hint = f": use the setting rounds={rounds}" if "rounds" in type(method).model_fields else ""
+        raise FedrecError(f"{method.label} is not trained in rounds{hint or ', leave --rounds out'}")
+    return None
+
+
+def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
+    if isinstance(method, Central):
+        asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
+        asked["--local"] = config.local
+        for option, value in asked.items():
+            if value:
+                raise FedrecError(f"{option} does not apply to {method.label}: it is not federated")
+        if config.patience and not isinstance(method, CentralInRounds):
+            raise FedrecError(f"--patience does not apply to {method.label}: it is not trained in rounds")
+    elif config.local and config.channel:
+        raise FedrecError("--local uploads nothing, so --channel does not apply: leave one of them out")
+
+
+def _training(method: Method, parts: Split, config: RunConfig, threads: int) -> Training | None:
+    """What plays the rounds; None for a yardstick that has none."""
+    if isinstance(method, CentralInRounds):
+        return Passes(method, parts, config.seed, threads, config.rounds or ROUNDS)
+    if isinstance(method, Central):
+        return None
+    assert isinstance(method, Federated)
+    return Simulation(
+        method,
+        parts,
+        seed=config.seed,
+        threads=threads,
+        clients_per_round=config.clients,
+        channel=[stage.parse(text) for text in config.channel],
+        view=config.view,
+        local=config.local,
+        rounds=config.rounds or ROUNDS,
+        engine=config.engine,
+    )
+
+
+def _rebuild(config: RunConfig, data: Interactions | None, path: str) -> tuple[Method, Split]:
+    data = fedrec.load(config.source or config.data) if data is None else data
+    if fingerprint(data) != config.fingerprint:
+        raise FedrecError(f"{path} was made on other data than this {data.name}: their contents differ")
+    return make(config.method, config.settings), split(data, config.protocol, config.seed)
+
+
+def _finish(
+    method: Method,
+    parts: Split,
+    config: RunConfig,
+    threads: int,
+    training: Training | None,
+    history: History,
+    folder: RunFolder | None,
+    checkpoint_every: float,
+    callbacks: Sequence[Callback],
+) -> Run:
+    """Train what is left to train, evaluate the selected round, and write the result."""
+    stopped = ""
+    if training is not None:
+        stopped = train(
+            training, history, folder, config.eval_every, config.patience,
+            checkpoint_every, callbacks,
+        )  # fmt: skip
+        history.close()
+        if training.selected is None:
+            raise FedrecError(stopped or "no round was evaluated")
+        scorer: Any = training.scorer(training.selected.moment)
+    else:
+        assert isinstance(method, CentralAtOnce)
+        history.close()
+        scorer = method.fit(parts, config.seed, threads)
+    valid, test, full = rank_all(scorer, Exam.of(parts), threads, blocks_of(training))
+    result = _result(method, parts, config, training, history, valid, test, full, stopped, threads)
+    result["run"] = str(folder.path) if folder else None
+    path = folder.path if folder else None
+    central = scorer if training is None else None
+    ranks = _rank_table(parts, valid, test, full)
+    finished = Run(config, method, parts, result, ranks, history.lines, threads, path, training, central)
+    if folder:
+        write_run(folder, finished)
+    return finished
+
+
+def _result(
+    method: Method,
+    parts: Split,
+    config: RunConfig,
+    training: Training | None,
+    history: History,
+    valid: Ranks,
+    test: Ranks,
+    full: Ranks,
+    stopped: str,
+    threads: int,
+) -> dict[str, Any]:
+    played = training.moment.round if training else None
+    down = None
+    if isinstance(training, Simulation):  # rows that are zero are not sent: the mean over the rounds
+        asked = sum(line["clients"] for line in history.lines)
+        fetched = sum(line["bytes_down"] for line in history.lines)
+        down = fetched / asked if asked else downloaded(training.clients.slots, training.given)
+    return {
+        "method": config.method if named_by_alias(config.method) else method.label,
+        "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
+        "data": config.data,
+        "protocol": config.protocol.name,
+        "protocol_settings": config.protocol.model_dump(mode="json"),
+        "seed": config.seed,
+        "engine": training.clients.engine.name if isinstance(training, Simulation) else "central",
+        "view": training.view if training else None,
+        "local": config.local,
+        "channel": list(config.channel),
+        "start": config.start,
+        "rounds": played,
+        "selected_round": training.selected.round if training and training.selected else None,
+        "stopped": stopped or None,
+        "validation": figures(valid),
+        "test": {**figures(test), "full": figures(full)},
+        **speed(history.lines),
+        "bytes_down_per_client": down,
+        "peak_memory_mb": peak_memory_mb(),
+        "users": parts.n_users,
+        "items": parts.n_items,
+        "users_dropped": parts.dropped,
+        "users_short_of_candidates": parts.candidates.short,
+        "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
+        "notes": [said for s in (training.channel if training else ()) if (said := s.says())],
+        "controls": controls(parts, played or ROUNDS, config.seed, threads),
+        "threads": threads,
+        "versions": versions(),
+    }
+
+
+def _rank_table(parts: Split, valid: Ranks, test: Ranks, full: Ranks) -> Any:
+    import polars as pl
+
+    ids = parts.data.user_ids[parts.users]
+    columns: dict[str, Any] = {"user": ids if ids.dtype != object else [str(i) for i in ids]}
+    for name, ranks in (("valid", valid), ("test", test), ("test_full", full)):
+        columns |= {f"{name}_rank": ranks.ahead, f"{name}_ties": ranks.ties, f"{name}_among": ranks.among}
+    return pl.DataFrame({k: np.asarray(v) if k != "user" else v for k, v in columns.items()})

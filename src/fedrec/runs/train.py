@@ -1,0 +1,63 @@
+"""Rounds until the end: evaluation every k, early stopping, history, checkpoints, callbacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from fedrec.runs.folder import RunFolder
+from fedrec.runs.history import History
+from fedrec.server.divergence import Diverged
+from fedrec.simulate.checkpoint import save_checkpoint
+from fedrec.simulate.moment import Round
+from fedrec.simulate.passes import Passes
+from fedrec.simulate.simulation import Simulation
+
+Training = Simulation | Passes
+RARELY = 10  # writing checkpoints takes at most about a tenth of the time
+Callback = Callable[[Round, Training], None]
+
+
+def train(
+    training: Training,
+    history: History,
+    folder: RunFolder | None = None,
+    eval_every: int = 1,
+    patience: int | None = None,
+    checkpoint_every: float = 30.0,
+    callbacks: Sequence[Callback] = (),
+) -> str:
+    """Play the rounds that are left; returns why it stopped ("" when all were played)."""
+    rounds = training.rounds
+    saved, took = time.monotonic(), 0.0
+    stopped = ""
+    training.warm_up()
+    if history.lines and isinstance(training, Simulation):
+        training.watch.first_loss = history.lines[0]["loss"]
+    before, record = training.moment, None
+    while training.moment.round < rounds:
+        current = training.moment
+        number = current.round + 1
+        best = training.selected
+        if patience and best and current.round - best.round >= patience * eval_every:
+            stopped = f"stopped early: no better validation figure in {patience} evaluations"
+            break
+        try:
+            record = training.play(evaluate=number % eval_every == 0 or number == rounds)
+        except Diverged as error:
+            stopped = str(error)
+            if best is None and record:  # nothing was evaluated so far: the state that is kept
+                training.evaluate(before, record)
+            break
+        before = current if training.selected is None else training.moment
+        history.append(record.line())
+        for callback in callbacks:
+            callback(record, training)
+        if folder and time.monotonic() - saved >= max(checkpoint_every, RARELY * took):
+            start = time.monotonic()
+            save_checkpoint(folder.checkpoint, training.moment, training.selected)
+            saved = time.monotonic()
+            took = saved - start if checkpoint_every > 0 else 0.0
+    if folder:
+        save_checkpoint(folder.checkpoint, training.moment, training.selected)
+    return stopped

@@ -1,0 +1,177 @@
+"""The server half of a federation: shared and server slots, and nothing of any device.
+
+It names a cohort, tells it a ``Broadcast``, adds up what comes back, and steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedrec.channel.stage import Stage, drawn_for_sum, received
+from fedrec.core.blocks import single_threaded_blas
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Context, Federated, Introduced, Pull
+from fedrec.core.files import replacing
+from fedrec.core.messages import Broadcast, Reply
+from fedrec.core.ragged import Ids
+from fedrec.core.slots import Arrays, Catalog
+from fedrec.core.upload import Total, Upload, summed
+from fedrec.server.cohort import groups, sample_cohort
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What the server holds after so many rounds. A value: a step makes a new one."""
+
+    round: int
+    shared: Arrays
+    server: Arrays
+
+    @property
+    def held(self) -> Arrays:
+        return {**self.shared, **self.server}
+
+
+class Server:
+    """Plays the server's part of every round."""
+
+    def __init__(
+        self,
+        method: Federated,
+        catalog: Catalog,
+        seed: int = 0,
+        *,
+        cohort_size: int | None = None,
+        channel: Sequence[Stage] = (),
+        shortcut: bool = False,
+        local: bool = False,
+    ) -> None:
+        """``shortcut``: devices leave the channel out, and what they would do is drawn for the sum."""
+        self.method, self.catalog, self.seed = method, catalog, seed
+        self.cohort_size = cohort_size or catalog.n_users
+        self.channel, self.shortcut, self.local = tuple(channel), shortcut, local
+        self.uploads = method.uploads(catalog)
+        self.service = method.service(catalog, seed)
+        if self.service is not None:
+            self._refuse_hidden()
+        self.sums = self.service.sums if self.service else self.uploads.arrays
+        self.slots = method.slots(catalog)
+        started = {} if local else {n: s for n, s in self.slots.items() if s.owner in ("shared", "server")}
+        arrays = {n: s.starting(n, seed) for n, s in started.items()}
+        shared = {n: v for n, v in arrays.items() if started[n].owner == "shared"}
+        self.state = ServerState(0, shared, {n: v for n, v in arrays.items() if n not in shared})
+        self._pulls: dict[bytes, Pull] = {}
+
+    def _refuse_hidden(self) -> None:
+        for stage in self.channel:
+            if stage.hides_single:
+                raise FedrecError(
+                    f"channel '{stage.name}' shows the server nothing but sums, but the server of "
+                    f"{self.method.label} looks at single uploads: leave it out"
+                )
+
+    def meet(self, introduced: Introduced | None) -> None:
+        """Devices introduce themselves, before the first round."""
+        if self.service is not None and not self.local:
+            held = self.service.meet(self.state.held, introduced)
+            self.state = self._with(self.state.round, held)
+
+    # -- a round -------------------------------------------------------------------------------
+
+    def cohort(self, round: int) -> Ids:
+        """Who is asked in a round, by the server's numbers."""
+        return sample_cohort(self.seed, round, self.catalog.n_users, self.cohort_size)
+
+    def groups(self, round: int, users: Ids) -> list[Ids]:
+        """The cohort in the groups that it sends in; the server steps after each."""
+        return groups(self.seed, round, users, self.uploads.turns)
+
+    def broadcast(self, round: int, ids: Ids | None = None) -> Broadcast:
+        """What goes down for a round. ``ids`` are the server's numbers of the clients that are told, in the
+        clients' own order."""
+
+        def given(users: Ids) -> Arrays:
+            names = users if ids is None else ids[users]
+            made, pull = self._give(self.state, names)
+            if pull is not None:  # an upload will come back
+                self._pulls[names.tobytes()] = pull
+            return made
+
+        return Broadcast(round, self.state.shared, given)
+
+    def standing(self, state: ServerState | None = None, ids: Ids | None = None) -> Broadcast:
+        """What clients rank with between two rounds: the shared arrays of a state, by default of now."""
+        at = self.state if state is None else state
+        return Broadcast(
+            at.round, at.shared, lambda users: self._give(at, users if ids is None else ids[users])[0]
+        )
+
+    def _give(self, state: ServerState, ids: Ids) -> tuple[Arrays, Pull | None]:
+        if self.service is None:
+            return {}, None
+        if self.local:
+            return self.service.give_alone(len(ids)), None
+        return self.service.give(state.held, ids)
+
+    def receive(self, reply: Reply, block: Ids, ids: Ids | None = None) -> Reply:
+        """A reply as what is added up; ``block`` are the clients that were asked together (``ids`` as told)."""
+        if not isinstance(reply.sent, Upload):
+            return reply
+        if self.service is None:
+            return replace(reply, sent=summed(reply.sent, self.sums))
+        pull = self._pulls.pop((block if ids is None else ids[block]).tobytes())
+        return replace(reply, sent=pull(reply.sent, np.flatnonzero(np.isin(block, reply.users))))
+
+    def empty(self) -> Total:
+        return Total.empty({} if self.local else self.sums)
+
+    def step(self, total: Total, round: int, turn: int = 0) -> None:
+        """Merge what a group of clients sent. The round is over when all groups have stepped."""
+        number = round * self.uploads.turns + turn
+        if self.shortcut:
+            total = drawn_for_sum(self.channel, total, self.uploads, self.seed, number)
+        total = received(self.channel, total, self.seed, number)
+        if not total.clients or not total.sums:
+            return
+        with single_threaded_blas():  # its threads change the last bits
+            merged = self.method.merge(self.state.held, total, Context(round, self.catalog))
+        self.state = self._with(self.state.round, merged)
+
+    def finish(self, round: int) -> None:
+        """All groups of a round have stepped."""
+        self.state = replace(self.state, round=round)
+        self._pulls.clear()
+
+    def _with(self, round: int, held: Arrays) -> ServerState:
+        shared, server = ({n: held[n] for n in part} for part in (self.state.shared, self.state.server))
+        return ServerState(round, shared, server)
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def save(self, path: Path) -> None:
+        with replacing(path) as file:
+            np.savez(file, **pack(self.state))
+
+    def load(self, path: Path) -> None:
+        with np.load(path, allow_pickle=False) as stored:
+            self.state = unpack(stored)
+
+
+def pack(state: ServerState, prefix: str = "") -> dict[str, Any]:
+    arrays: dict[str, Any] = {f"{prefix}round": np.array(state.round)}
+    arrays |= {f"{prefix}shared/{n}": v for n, v in state.shared.items()}
+    return arrays | {f"{prefix}server/{n}": v for n, v in state.server.items()}
+
+
+def unpack(stored: Any, prefix: str = "") -> ServerState:
+    parts: dict[str, Arrays] = {"shared": {}, "server": {}}
+    for key in stored:
+        kind, _, name = key.removeprefix(prefix).partition("/")
+        if key.startswith(prefix) and kind in parts:
+            parts[kind][name] = stored[key]
+    return ServerState(int(stored[f"{prefix}round"]), parts["shared"], parts["server"])

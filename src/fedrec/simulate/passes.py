@@ -1,0 +1,98 @@
+"""Central yardsticks that are trained in rounds: a round is one pass over all users' samples.
+
+It answers to the same names as a simulation, so that history, selection on validation, patience,
+checkpoints and resuming are the same for both. There are no clients: nothing is sent, nothing hidden.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from fedrec.channel.stage import Stage
+from fedrec.clients.state import DeviceState
+from fedrec.core.blocks import single_threaded
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import View
+from fedrec.core.scorer import Scorer
+from fedrec.data.passes import Pass, draw_pass
+from fedrec.data.split import Split
+from fedrec.evaluate.exam import Exam
+from fedrec.evaluate.metrics import summary
+from fedrec.evaluate.ranking import rank_sampled
+from fedrec.methods.central.base import CentralInRounds
+from fedrec.server.divergence import Diverged
+from fedrec.server.server import ServerState
+from fedrec.simulate.moment import Moment, Round, Selected, is_better, shown
+
+NOBODY = DeviceState({}, {})
+
+
+@dataclass
+class Passes:
+    """A central method on a split: its state, and how to make the next pass."""
+
+    method: CentralInRounds
+    split: Split
+    seed: int = 0
+    threads: int = 1
+    rounds: int = 100
+    state: ServerState = field(init=False)
+    selected: Selected | None = field(init=False, default=None)
+
+    view: ClassVar[View | None] = None
+    channel: ClassVar[Sequence[Stage]] = ()
+
+    def __post_init__(self) -> None:
+        self.exam, self.data = Exam.of(self.split), self.split.clients()
+        slots = self.method.slots(self.split.catalog)
+        self.state = ServerState(0, {}, {n: s.starting(n, self.seed) for n, s in slots.items()})
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.state, NOBODY)
+
+    def restore(self, last: Moment, selected: Selected | None) -> None:
+        """Go on from what a checkpoint holds."""
+        self.state, self.selected = last.server, selected
+
+    def warm_up(self) -> None:
+        """Compile outside of the clock, on a sample or two."""
+        users, items, labels = draw_pass(self.data, self.seed, 1)
+        self.method.one_pass(self.state.server, Pass(users[:2], items[:2], labels[:2]))
+
+    def play(self, evaluate: bool) -> Round:
+        """One pass over the data, and (if asked) the ranks of the validation items."""
+        start = time.perf_counter()
+        number = self.state.round + 1
+        with single_threaded():
+            held, loss = self.method.one_pass(self.state.server, draw_pass(self.data, self.seed, number))
+        if not all(np.isfinite(values.sum(dtype=np.float64)) for values in held.values()):
+            raise Diverged(
+                f"{self.method.label} diverged in round {number}; the state after round {self.state.round} "
+                "is kept. Try a smaller learning rate"
+            )
+        self.state = ServerState(number, {}, held)
+        trained = time.perf_counter()
+        record = Round(number, loss, self.split.n_users, 0, 0, trained - start)
+        if evaluate:
+            self.evaluate(self.moment, record)
+            record.evaluate_seconds = time.perf_counter() - trained
+        return record
+
+    def evaluate(self, before: Moment, record: Round) -> None:
+        """Rank the validation items, and keep the best round."""
+        metrics = summary(rank_sampled(self.scorer(self.moment), self.exam, "valid", self.threads))
+        record.validation = shown(metrics)
+        protocol = self.split.protocol
+        if is_better(self.selected, protocol, metrics):
+            self.selected = Selected(self.moment, metrics[protocol.select_on], record.validation)
+
+    def scorer(self, moment: Moment, view: View | None = None) -> Scorer:
+        if view is not None:
+            raise FedrecError(f"{self.method.label} has no views: it is not federated")
+        return self.method.scorer(moment.server.server)

@@ -1,0 +1,174 @@
+"""A federation in one process: the server's half, the devices' half, and the loop that joins them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedrec.channel.bytes import downloaded, uploaded
+from fedrec.channel.stage import Stage
+from fedrec.clients.clients import Answer, Ask, Clients
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Federated, View, own_rows
+from fedrec.core.messages import Report
+from fedrec.core.slots import Slot
+from fedrec.data.split import Split
+from fedrec.evaluate.exam import Exam, Which
+from fedrec.evaluate.metrics import Ranks, summary
+from fedrec.evaluate.ranking import count_sampled, rank_sampled
+from fedrec.server.cohort import cohort_size
+from fedrec.server.divergence import Watch
+from fedrec.server.server import Server
+from fedrec.simulate.moment import Moment, Round, Selected, is_better, shown
+from fedrec.simulate.views import ViewScorer
+
+
+@dataclass
+class Simulation:
+    """A method on a split: both halves, and how to play the next round."""
+
+    method: Federated
+    split: Split
+    seed: int = 0
+    threads: int = 1
+    clients_per_round: float | int | None = None
+    channel: Sequence[Stage] = ()
+    view: View | None = None
+    local: bool = False
+    rounds: int = 100
+    engine: str = "auto"
+    selected: Selected | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        method, catalog, self.exam = self.method, self.split.catalog, Exam.of(self.split)
+        cohort = cohort_size(self.clients_per_round, catalog.n_users)
+        everyone = cohort == catalog.n_users
+        self.own = "kept" if self.local else own_rows(method, catalog)
+        self.replays = everyone and self.own == "tuned"  # own rows are those of the last round: made again
+        uploads = method.uploads(catalog)
+        service = method.service(catalog, self.seed)
+        shortcut = service is None and all(stage.has_shortcut(uploads) for stage in self.channel)
+        self.single = service is not None
+        self.server = Server(
+            method, catalog, self.seed,
+            cohort_size=cohort, channel=self.channel, shortcut=shortcut, local=self.local,
+        )  # fmt: skip
+        self.clients = Clients(
+            method, self.split.clients(), catalog, self.seed,
+            engine=self.engine, channel=() if shortcut else self.channel, local=self.local,
+            keeps_tuned=not everyone and self.own == "tuned", threads=self.threads,
+        )  # fmt: skip
+        self.server.meet(self.clients.introduce())
+        if self.local and service is not None:
+            service.give_alone(1)  # refuses where nothing can be learned alone
+        self.view = self._asked(self.view) or ("global" if method.view() == "merged" else self.views[0])
+        self.view = self.view if self.view in self.views else self.views[0]
+        self.watch = Watch(method)
+        self.given: dict[str, Slot] = service.given if service and not self.local else {}
+        self.whole_tables = any(stage.dense for stage in self.channel)
+
+    @property
+    def moment(self) -> Moment:
+        """Both halves as they are now."""
+        return Moment(self.server.state, self.clients.state)
+
+    def restore(self, last: Moment, selected: Selected | None) -> None:
+        """Go on from what a checkpoint holds."""
+        self.server.state, self.selected = last.server, selected
+        self.clients.state = last.devices if self.replays else last.devices.copy()
+
+    def warm_up(self) -> None:
+        """Compile and initialise outside of the clock."""
+        first = self.clients.engine.blocks(self.clients.everyone)[0]
+        part = self.clients.trained_again(self.server.standing(), self.clients.state, first)
+        self.clients.score(self.server.state.shared, part, np.zeros((len(first), 2), np.int32))
+
+    def play(self, evaluate: bool) -> Round:
+        """One round: the cohort trains, the server merges, and (if asked) validation items are ranked."""
+        server, clients, before = self.server, self.clients, self.moment
+        number = before.round + 1
+        users = server.cohort(number)
+        inside = evaluate and self.view == "own" and self.replays  # rank while the rows are at hand
+        ask = Ask(self.single, (lambda block: self.exam.lines("valid", block)) if inside else None)
+        report, ranks, busy = Report(), Ranks.none(self.split.n_users), np.zeros(2)
+        start = time.perf_counter()
+        try:
+            for turn, group in enumerate(server.groups(number, users)):
+                total = server.empty()
+                for answer in clients.fit(server.broadcast(number), group, ask, server.receive):
+                    total.add(answer.reply.sent)  # type: ignore[arg-type]
+                    report.add(answer.reply.report)
+                    busy += answer.seconds
+                    self._count(answer, ranks)
+                server.step(total, number, turn)
+            loss = self.watch.check(number, report)
+        except BaseException:  # nothing of this round is kept
+            server.state = before.server
+            clients.drop()
+            raise
+        server.finish(number)
+        clients.keep()
+        record = self._record(before, report, loss, len(users))
+        took = time.perf_counter() - start
+        ranking = took * float(busy[1] / busy.sum())
+        record.fit_seconds, record.evaluate_seconds = took - ranking, ranking
+        if evaluate:
+            start = time.perf_counter()
+            self.evaluate(before, record, ranks if inside else None)
+            record.evaluate_seconds += time.perf_counter() - start
+        return record
+
+    def _count(self, answer: Answer, ranks: Ranks) -> None:
+        """Where the validation items came that devices scored within the round."""
+        if answer.scores is not None:
+            found = count_sampled(answer.scores, self.exam.lines("valid", answer.users))
+            for kind, part in zip(ranks, found, strict=True):
+                kind[answer.users] = part
+
+    def _record(self, before: Moment, report: Report, loss: float, asked: int) -> Round:
+        sent = report.clients - report.dropped
+        wire = {} if self.local else self.server.uploads.on_wire
+        up = uploaded(wire, sent, report.rows, self.whole_tables)
+        down = downloaded(self.clients.slots, self.given, before.server.shared) * asked
+        figures = {f"{name}_mean": value / max(sent, 1) for name, value in report.figures.items()}
+        figures |= self.method.diagnose(self.server.state.shared)
+        return Round(
+            before.round + 1, loss, asked, report.dropped, up, 0.0, bytes_down=down, diagnostics=figures
+        )
+
+    # -- ranking -------------------------------------------------------------------------------
+
+    def evaluate(self, before: Moment, record: Round, ranks: Ranks | None = None) -> None:
+        """Rank the validation items after a round, unless that was done within, and keep the best round."""
+        now = Moment(self.server.state, self.clients.state, before if self.replays else None)
+        metrics = summary(self.ranks(now, "valid") if ranks is None else ranks)
+        record.validation = shown(metrics)
+        protocol = self.split.protocol
+        if is_better(self.selected, protocol, metrics):
+            if not self.replays:  # lines of devices may be written in place from now on
+                now = Moment(now.server, now.devices.copy())
+            self.selected = Selected(now, metrics[protocol.select_on], record.validation)
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What its clients can rank with."""
+        if self.local:
+            return ("own", "random")
+        return ("own", "global", "random") if self.own else ("global",)
+
+    def _asked(self, view: View | None) -> View | None:
+        if view is not None and view not in self.views:
+            why = "nothing is aggregated" if self.local else "its devices have no item rows of their own"
+            raise FedrecError(f"view '{view}' does not apply to {self.method.label}: {why}")
+        return view
+
+    def scorer(self, moment: Moment, view: View | None = None) -> ViewScorer:
+        return ViewScorer(self.server, self.clients, moment, self._asked(view) or self.view or "global")
+
+    def ranks(self, moment: Moment, which: Which, view: View | None = None) -> Ranks:
+        """Ranks against the sampled candidates, block by block as in training."""
+        blocks = self.clients.engine.blocks(self.clients.everyone)
+        return rank_sampled(self.scorer(moment, view), self.exam, which, self.threads, blocks)

@@ -1,0 +1,84 @@
+"""What clients rank with after a round: their own rows, the global table, or another client's rows.
+
+Rows that a client tunes anew every round are not stored under full participation: the round is
+trained once more from the moment before it, which gives the same bits. With client sampling they are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.clients.clients import Clients
+from fedrec.clients.engine import RankingPart
+from fedrec.core.federated import View
+from fedrec.core.ragged import Ids
+from fedrec.core.rng import generator
+from fedrec.core.slots import Array, Arrays
+from fedrec.server.server import Server
+from fedrec.simulate.moment import Moment
+
+PARTNERS = "partners"
+
+
+def partners(seed: int, n_users: int) -> Ids:
+    """For each client another one, each serving once: a shuffled ring."""
+    ring = generator(seed, PARTNERS).permutation(n_users)
+    result = np.empty(n_users, np.int64)
+    result[ring] = np.roll(ring, -1)
+    return result
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Some clients with what they rank with at hand; they are asked in the order they were made ready in."""
+
+    clients: Clients
+    shared: Arrays
+    part: RankingPart
+
+    def some(self, users: Ids, items: NDArray[np.int32]) -> Array:
+        return self.clients.score(self.shared, self.part, items)
+
+    def all(self, users: Ids) -> Array:
+        return self.clients.score(self.shared, self.part)
+
+
+@dataclass(frozen=True)
+class ViewScorer:
+    """A trained federation as a scorer, under one view."""
+
+    server: Server
+    clients: Clients
+    moment: Moment
+    view: View
+
+    def some(self, users: Ids, items: NDArray[np.int32]) -> Array:
+        return self.ready(users).some(users, items)
+
+    def all(self, users: Ids) -> Array:
+        return self.ready(users).all(users)
+
+    def ready(self, users: Ids) -> Ready:
+        """The shared arrays that rank, and what the devices add to them."""
+        if self.view == "global":
+            now = self.server.standing(self.moment.server)
+            part = self.clients.part(now, users, own=False, state=self.moment.devices)
+            return Ready(self.clients, now.shared, part)
+        # A device's own view is what it had at the end of its training: tuned rows, downloaded table.
+        at = self.moment.before or self.moment
+        part = self._own(users)
+        if self.view == "random":
+            others = partners(self.server.seed, len(self.clients))[users]
+            part = replace(part, rows=self._own(others).rows)
+        return Ready(self.clients, at.server.shared, part)
+
+    def _own(self, users: Ids) -> RankingPart:
+        before = self.moment.before
+        if before is None:
+            now = self.server.standing(self.moment.server)
+            return self.clients.part(now, users, own=True, state=self.moment.devices)
+        then = self.server.standing(replace(before.server, round=self.moment.round))
+        return self.clients.trained_again(then, before.devices, users)

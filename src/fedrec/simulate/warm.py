@@ -1,0 +1,111 @@
+"""A warm start: a new federation that takes over what an earlier run learned, matched by original ids.
+
+Items and users may have come or gone since. What both know is carried over; a new item gets a row, a new
+user starts like any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.clients.state import DeviceState
+from fedrec.clients.store import Rows, RowStore
+from fedrec.core.errors import FedrecError
+from fedrec.core.ragged import Ragged, run_ends
+from fedrec.core.slots import Array, Arrays, Slot
+from fedrec.data.split import Split
+from fedrec.server.server import ServerState
+from fedrec.simulate.simulation import Simulation
+
+BLOCK = 1024  # clients
+Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def warm_start(new: Simulation, earlier: Simulation) -> None:
+    """Begin with the selected moment of an earlier run of the same method instead of with random tables."""
+    assert earlier.selected is not None
+    label, old, begun = earlier.method.label, earlier.selected.moment, new.moment
+    shapes = [{n: v.shape[1:] for n, v in m.server.shared.items()} for m in (old, begun)]
+    if shapes[0] != shapes[1]:
+        raise FedrecError(
+            f"{label} of the earlier run has other tables than {new.method.label} here: "
+            "start with the same method and dimensions"
+        )
+    items = matched(earlier.split.data.item_ids, new.split.data.item_ids)
+    if len(items[0]) == 0:
+        raise FedrecError("the earlier run shares no item with this data: their ids differ")
+    users = matched(_user_ids(earlier.split), _user_ids(new.split))
+    slots = new.server.slots
+    if any(slots[n].bound for n in begun.server.held) and not _same(earlier.split, new.split):
+        raise FedrecError(
+            f"the server of {label} has learned for its own users and items: start with the same ones"
+        )
+    shared, server = (
+        {name: _carried(before[name], value, slots[name], items) for name, value in now.items()}
+        for before, now in (
+            (old.server.shared, begun.server.shared),
+            (old.server.server, begun.server.server),
+        )
+    )
+    new.server.state = ServerState(begun.round, shared, server)
+    new.clients.state = _devices(old.devices, begun.devices, users, items)
+
+
+def _carried(old: Array, new: Array, slot: Slot, items: Places) -> Array:
+    if not slot.rows:
+        return old
+    return carry(old, new, items, np.zeros_like(new) if slot.unknown == "zero" else new)
+
+
+def _devices(old: DeviceState, new: DeviceState, users: Places, items: Places) -> DeviceState:
+    lines: Arrays = {
+        n: carry(old.lines[n], v, users, v) if n in old.lines else v for n, v in new.lines.items()
+    }
+    rows = {
+        n: carry_rows(old.rows[n], store, users, items) if n in old.rows else store
+        for n, store in new.rows.items()
+    }
+    return DeviceState(lines, rows)
+
+
+def carry(old: Array, new: Array, places: Places, fresh: Array) -> Array:
+    """Rows that both have from the old table, the others as they start."""
+    table = fresh.copy()
+    table[places[1]] = old[places[0]]
+    return table.astype(new.dtype)
+
+
+def carry_rows(old: RowStore, new: RowStore, users: Places, items: Places) -> RowStore:
+    """Rows that devices keep: those of the users and items that both have, some clients at a time."""
+    code = np.full(int(max(items[0].max(), old.index.items.max(initial=0))) + 1, -1, np.int32)
+    code[items[0]] = items[1]
+    change = new.change()
+    for start in range(0, len(users[0]), BLOCK):
+        before, after = (place[start : start + BLOCK] for place in users)
+        held, values = old.get(before)
+        now = code[held.items]
+        owner = np.repeat(np.arange(len(before)), np.diff(held.indptr))
+        order = np.lexsort((now, owner))
+        order = order[now[order] >= 0]
+        counts = np.bincount(owner[order], minlength=len(before))
+        indptr = run_ends(counts)
+        change.put(after, Rows(Ragged(indptr, now[order]), values[order]))
+    return change.done(keep_others=True)
+
+
+def matched(old: NDArray[Any], new: NDArray[Any]) -> Places:
+    """Where the ids that both have stand in either."""
+    _, at_old, at_new = np.intersect1d(old.astype(str), new.astype(str), return_indices=True)
+    return at_old, at_new
+
+
+def _same(a: Split, b: Split) -> bool:
+    same_items = np.array_equal(a.data.item_ids.astype(str), b.data.item_ids.astype(str))
+    return same_items and np.array_equal(_user_ids(a).astype(str), _user_ids(b).astype(str))
+
+
+def _user_ids(split: Split) -> NDArray[Any]:
+    return np.asarray(split.data.user_ids[split.users])
