@@ -122,8 +122,8 @@ class RowStore:
         for k, length in enumerate(pieces["parts"]):
             part = slice(first, first + length)
             run = indptr[first : first + length + 1]
-            held = Ragged(run - run[0], items[run[0] : run[-1]])
-            change.put(users[part], Rows(held, pieces[f"values-{k}"]))
+            owned = Ragged(run - run[0], items[run[0] : run[-1]])
+            change.put(users[part], Rows(owned, pieces[f"values-{k}"]))
             first += length
         return change.done(keep_others=False)
 
@@ -138,14 +138,14 @@ class Change:
 
     def put(self, users: Ids, rows: Rows, only: NDArray[np.bool_] | None = None) -> None:
         pool = self.store.pool
-        held, values = rows.items, rows.values.reshape(len(rows.values), pool.width)
+        owned, values = rows.items, rows.values.reshape(len(rows.values), pool.width)
         kept = np.ones(len(users), np.bool_) if only is None else only
         if not kept.all():
-            there = np.repeat(kept, np.diff(held.indptr))
-            users, held, values = users[kept], held.take(np.flatnonzero(kept)), values[there]
+            there = np.repeat(kept, np.diff(owned.indptr))
+            users, owned, values = users[kept], owned.take(np.flatnonzero(kept)), values[there]
         places = pool.take(len(values))
         _scatter(np.ascontiguousarray(values), places, pool.chunks, pool.bits)
-        self._parts.append((users, held, places))
+        self._parts.append((users, owned, places))
 
     def done(self, keep_others: bool) -> RowStore:
         """The store with what was put; clients that were not put are as before."""
@@ -159,11 +159,11 @@ class Change:
             np.full(n_users, -1, np.int64),
         )  # of the new run; -1: none
         begin = 0
-        for users, held, _ in self._parts:
-            first[users] = begin + held.indptr[:-1]
-            length[users] = np.diff(held.indptr)
-            begin += len(held.items)
-        items = np.concatenate([old.items[:0], *(held.items for _, held, _ in self._parts)])
+        for users, owned, _ in self._parts:
+            first[users] = begin + owned.indptr[:-1]
+            length[users] = np.diff(owned.indptr)
+            begin += len(owned.items)
+        items = np.concatenate([old.items[:0], *(owned.items for _, owned, _ in self._parts)])
         places = np.concatenate([old.places[:0], *(places for _, _, places in self._parts)])
         merged = _merge(old_ptr, old.items, old.places, first, length, items, places, keep_others)
         return RowStore(self.store.width, self.store.pool, Index(*merged))
@@ -209,13 +209,13 @@ def overlay(table: Array, rows: OwnRows | None, items: NDArray[np.int32]) -> Arr
 
 
 @nb.njit(cache=True, nogil=True)
-def _overlay(table: Any, indptr: Any, held: Any, values: Any, items: Any, out: Any) -> None:
+def _overlay(table: Any, indptr: Any, owned: Any, values: Any, items: Any, out: Any) -> None:
     for c in range(items.shape[0]):
         first, end = indptr[c], indptr[c + 1]
         for k in range(items.shape[1]):
             item = max(items[c, k], 0)  # padding
-            at = first + np.searchsorted(held[first:end], item)
-            if at < end and held[at] == item:
+            at = first + np.searchsorted(owned[first:end], item)
+            if at < end and owned[at] == item:
                 out[c, k] = values[at]
             else:
                 out[c, k] = table[item]
@@ -223,14 +223,14 @@ def _overlay(table: Any, indptr: Any, held: Any, values: Any, items: Any, out: A
 
 @nb.njit(cache=True, nogil=True)
 def _over(
-    table: Any, first: Any, counts: Any, held: Any, places: Any, chunks: Any, bits: int, items: Any, out: Any
+    table: Any, first: Any, counts: Any, owned: Any, places: Any, chunks: Any, bits: int, items: Any, out: Any
 ) -> None:
     for c in range(items.shape[0]):
         begin, end = first[c], first[c] + counts[c]
         for k in range(items.shape[1]):
             item = max(items[c, k], 0)  # padding
-            at = begin + np.searchsorted(held[begin:end], item)
-            if at < end and held[at] == item:
+            at = begin + np.searchsorted(owned[begin:end], item)
+            if at < end and owned[at] == item:
                 out[c, k] = chunks[places[at] >> bits][places[at] & ((1 << bits) - 1)]
             else:
                 out[c, k] = table[item]
@@ -238,12 +238,12 @@ def _over(
 
 @nb.njit(cache=True, nogil=True)
 def _gather(
-    first: Any, indptr: Any, held: Any, places: Any, chunks: Any, bits: int, items: Any, values: Any
+    first: Any, indptr: Any, owned: Any, places: Any, chunks: Any, bits: int, items: Any, values: Any
 ) -> None:
     for c in range(len(first)):
         for k in range(indptr[c + 1] - indptr[c]):
             at = first[c] + k
-            items[indptr[c] + k] = held[at]
+            items[indptr[c] + k] = owned[at]
             values[indptr[c] + k] = chunks[places[at] >> bits][places[at] & ((1 << bits) - 1)]
 
 

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import fedrec
 from fedrec.channel import stage
-from fedrec.channel.bytes import downloaded
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.core.federated import Federated, View
 from fedrec.core.method import ROUNDS, Method
@@ -19,16 +16,14 @@ from fedrec.core.protocol import Protocol
 from fedrec.core.protocol import protocol as named_protocol
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
-from fedrec.evaluate.controls import controls
 from fedrec.evaluate.exam import Exam
-from fedrec.evaluate.metrics import Ranks
 from fedrec.evaluate.ranking import rank_all
 from fedrec.methods import make, named_by_alias, settings_of, spec_of, usual_clients
 from fedrec.methods.central.base import Central, CentralAtOnce, CentralInRounds
 from fedrec.runs.config import RunConfig, fingerprint
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History, cut_history, read_history
-from fedrec.runs.result import figures, peak_memory_mb, speed, versions
+from fedrec.runs.result import rank_table, result_of
 from fedrec.runs.run import Run, blocks_of, write_run
 from fedrec.runs.train import Callback, Training, train
 from fedrec.simulate.checkpoint import load_checkpoint
@@ -224,12 +219,14 @@ def _rounds(method: Method, rounds: int | None) -> int | None:
 def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
     if isinstance(method, Central):
         asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
-        asked["--local"] = config.local
+        asked |= {"--local": config.local, "--engine": config.engine != "auto"}
         for option, value in asked.items():
             if value:
                 raise FedrecError(f"{option} does not apply to {method.label}: it is not federated")
-        if config.patience and not isinstance(method, CentralInRounds):
-            raise FedrecError(f"--patience does not apply to {method.label}: it is not trained in rounds")
+        in_rounds = {"--patience": config.patience, "--eval-every": config.eval_every > 1}
+        for option, value in in_rounds.items() if not isinstance(method, CentralInRounds) else ():
+            if value:
+                raise FedrecError(f"{option} does not apply to {method.label}: it is not trained in rounds")
     elif config.local and config.channel:
         raise FedrecError("--local uploads nothing, so --channel does not apply: leave one of them out")
 
@@ -289,72 +286,12 @@ def _finish(
         history.close()
         scorer = method.fit(parts, config.seed, threads)
     valid, test, full = rank_all(scorer, Exam.of(parts), threads, blocks_of(training))
-    result = _result(method, parts, config, training, history, valid, test, full, stopped, threads)
+    result = result_of(method, parts, config, training, history, valid, test, full, stopped, threads)
     result["run"] = str(folder.path) if folder else None
     path = folder.path if folder else None
     central = scorer if training is None else None
-    ranks = _rank_table(parts, valid, test, full)
+    ranks = rank_table(parts, valid, test, full)
     finished = Run(config, method, parts, result, ranks, history.lines, threads, path, training, central)
     if folder:
         write_run(folder, finished)
     return finished
-
-
-def _result(
-    method: Method,
-    parts: Split,
-    config: RunConfig,
-    training: Training | None,
-    history: History,
-    valid: Ranks,
-    test: Ranks,
-    full: Ranks,
-    stopped: str,
-    threads: int,
-) -> dict[str, Any]:
-    played = training.moment.round if training else None
-    down = None
-    if isinstance(training, Simulation):  # rows that are zero are not sent: the mean over the rounds
-        asked = sum(line["clients"] for line in history.lines)
-        fetched = sum(line["bytes_down"] for line in history.lines)
-        down = fetched / asked if asked else downloaded(training.clients.slots, training.given)
-    return {
-        "method": config.method if named_by_alias(config.method) else method.label,
-        "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
-        "data": config.data,
-        "protocol": config.protocol.name,
-        "protocol_settings": config.protocol.model_dump(mode="json"),
-        "seed": config.seed,
-        "engine": training.clients.engine.name if isinstance(training, Simulation) else "central",
-        "view": training.view if training else None,
-        "local": config.local,
-        "channel": list(config.channel),
-        "start": config.start,
-        "rounds": played,
-        "selected_round": training.selected.round if training and training.selected else None,
-        "stopped": stopped or None,
-        "validation": figures(valid),
-        "test": {**figures(test), "full": figures(full)},
-        **speed(history.lines),
-        "bytes_down_per_client": down,
-        "peak_memory_mb": peak_memory_mb(),
-        "users": parts.n_users,
-        "items": parts.n_items,
-        "users_dropped": parts.dropped,
-        "users_short_of_candidates": parts.candidates.short,
-        "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
-        "notes": [said for s in (training.channel if training else ()) if (said := s.says())],
-        "controls": controls(parts, played or ROUNDS, config.seed, threads),
-        "threads": threads,
-        "versions": versions(),
-    }
-
-
-def _rank_table(parts: Split, valid: Ranks, test: Ranks, full: Ranks) -> Any:
-    import polars as pl
-
-    ids = parts.data.user_ids[parts.users]
-    columns: dict[str, Any] = {"user": ids if ids.dtype != object else [str(i) for i in ids]}
-    for name, ranks in (("valid", valid), ("test", test), ("test_full", full)):
-        columns |= {f"{name}_rank": ranks.ahead, f"{name}_ties": ranks.ties, f"{name}_among": ranks.among}
-    return pl.DataFrame({k: np.asarray(v) if k != "user" else v for k, v in columns.items()})

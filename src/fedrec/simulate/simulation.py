@@ -51,7 +51,7 @@ class Simulation:
         uploads = method.uploads(catalog)
         service = method.service(catalog, self.seed)
         shortcut = service is None and all(stage.has_shortcut(uploads) for stage in self.channel)
-        self.single = service is not None
+        self.single = service is not None and not self.local
         self.server = Server(
             method, catalog, self.seed,
             cohort_size=cohort, channel=self.channel, shortcut=shortcut, local=self.local,

@@ -95,7 +95,7 @@ class AdditiveClients:
         common = shared[form.common] if form.common else self.nothing
         store = state.rows[form.personal] if form.personal else self.no_rows
         personal, single = form.personal is not None and wish.rows, wish.single
-        total = Total.empty(self.setting.uploads.arrays)
+        total = Total({form.common: np.zeros_like(common)} if form.common else {})
         vectors, biases = state.lines[form.vector][users], state.lines[form.bias][users]
         room = int(self.sizes[users].sum()) if personal or single else 0
         out = Outcome(

@@ -89,27 +89,26 @@ class LeastSquaresClients:
 
     def _sum(self, shared: Arrays, users: Ids, w: Array, finite: NDArray[np.bool_], loss: Array) -> Total:
         """The uploads of some clients, added up as they are made; fills in the loss."""
-        form, total = self.form, Total.empty(self.setting.uploads.arrays)
-        total.clients = int(finite.sum())
-        total.weight = float(total.clients)
+        form, trained, table = self.form, self.data.trained, shared[self.form.items]
         kept = np.where(finite[:, None], w, np.float32(0))
-        np.matmul(kept.T, kept, out=total.sums[form.outer])
-        senders = total.sums[form.senders] if form.senders else np.zeros(0, np.float32)
-        trained, table = self.data.trained, shared[form.items]
-        sums = total.sums[form.corrections]
-        _add_corrections(users, finite, *trained, table, w, self.numbers[0], sums, senders, loss)
-        return total
+        corrections = np.zeros_like(table)
+        senders = np.zeros(len(table) if form.senders else 0, np.float32)
+        _add_corrections(users, finite, *trained, table, w, self.numbers[0], corrections, senders, loss)
+        sums = {form.corrections: corrections, form.outer: kept.T @ kept}
+        if form.senders:
+            sums[form.senders] = senders
+        return Total(sums, float(finite.sum()), int(finite.sum()))
 
     def _each(self, shared: Arrays, users: Ids, w: Array) -> Upload:
         """The same uploads one by one, for a channel that looks at them."""
         form, alpha = self.form, self.numbers[0]
-        held = self.data.trained.take(users)
-        each = np.repeat(w, np.diff(held.indptr), axis=0)
-        asked = alpha * (shared[form.items][held.items] * each).sum(axis=1) - (1 + alpha)
+        met = self.data.trained.take(users)
+        each = np.repeat(w, np.diff(met.indptr), axis=0)
+        asked = alpha * (shared[form.items][met.items] * each).sum(axis=1) - (1 + alpha)
         rows = {form.corrections: asked[:, None] * each}
         if form.senders:
-            rows[form.senders] = np.ones(len(held.items), np.float32)
-        return Upload(held, rows, {form.outer: w[:, :, None] * w[:, None]}, np.ones(len(users), np.float32))
+            rows[form.senders] = np.ones(len(met.items), np.float32)
+        return Upload(met, rows, {form.outer: w[:, :, None] * w[:, None]}, np.ones(len(users), np.float32))
 
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
         """What devices rank with: their vector, solved on the table as it is now."""

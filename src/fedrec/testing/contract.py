@@ -1,201 +1,40 @@
-"""What every federated method must do, as tests to inherit: one class of a few lines per method.
-
-    from fedrec.testing import MethodContract
-
-    class TestFedMF(MethodContract):
-        method = FedMF(dim=8)
-
-Settings are those under which the method learns the small world of two tastes within ``rounds``.
-"""
+"""What every federated method must do: ``MethodContract``."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import tomli_w
-from numpy.typing import NDArray
-from pydantic import PrivateAttr
 
-from fedrec.channel.stage import Rng, Stage
-from fedrec.clients.clients import Ask, Clients
+from fedrec.clients.clients import Clients
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Federated, Introduced, View, own_rows
-from fedrec.core.messages import Reply
-from fedrec.core.ragged import Ids
+from fedrec.core.federated import Federated, View
 from fedrec.core.slots import Catalog
-from fedrec.core.upload import Total, Upload, Uploads, check_name
+from fedrec.core.upload import Upload, check_name
 from fedrec.data.interactions import Interactions
-from fedrec.data.samples import draw_samples
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import two_tastes
 from fedrec.methods import make, settings_of, spec_of
-from fedrec.server.cohort import cohort_size
 from fedrec.server.server import Server
 from fedrec.simulate.checkpoint import load_checkpoint, save_checkpoint
 from fedrec.simulate.moment import Moment
 from fedrec.simulate.simulation import Simulation
-
-Arrays = dict[str, NDArray[Any]]
-
-
-class Spy(Stage):
-    """A stage of the channel that remembers what passes, client by client."""
-
-    name: ClassVar[str] = "spy"
-    _seen: list[Upload] = PrivateAttr(default_factory=list)
-
-    @property
-    def seen(self) -> list[Upload]:
-        return self._seen
-
-    def on_device(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
-        self._seen.append(upload)
-        return upload
-
-
-def trained(
-    method: Federated, data: Interactions, rounds: int, protocol: str = "strict", **options: Any
-) -> tuple[Simulation, Moment]:
-    """A simulation after some rounds without evaluation, and its last round."""
-    simulation = Simulation(method, split(data, protocol, options.get("seed", 0)), **options)
-    before = None
-    for _ in range(rounds):
-        before = simulation.moment
-        simulation.play(evaluate=False)
-    now = simulation.moment
-    return simulation, replace(now, before=before) if simulation.replays else now
-
-
-def scores(simulation: Simulation, moment: Moment, view: View) -> NDArray[np.float32]:
-    """Every client's scores of the whole catalogue."""
-    return simulation.scorer(moment, view).all(simulation.clients.everyone)
-
-
-def arrays_of(moment: Moment) -> Arrays:
-    """Everything that both halves hold, by name."""
-    parts: dict[str, Any] = {"shared": moment.server.shared, "server": moment.server.server}
-    parts |= {"private": moment.devices.lines}
-    parts |= {f"rows {name}": store.arrays() for name, store in moment.devices.rows.items()}
-    return {f"{part}: {name}": array for part, arrays in parts.items() for name, array in arrays.items()}
-
-
-def different(a: Moment, b: Moment) -> list[str]:
-    """Names of the arrays in which two moments differ, to the bit."""
-    mine, others = arrays_of(a), arrays_of(b)
-    both = mine.keys() & others.keys()
-    return [n for n in {**mine, **others} if n not in both or not _same(mine[n], others[n])]
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
-@dataclass
-class Fleet:
-    """A server and a device of its own for every user: a federation without a simulator."""
-
-    server: Server
-    phones: list[Clients]
-    single: bool
-    uploads: dict[tuple[int, int], Upload | Total]
-
-    def play(self) -> None:
-        """One round: every device of the cohort is told, trains and answers alone."""
-        number = self.server.state.round + 1
-        for turn, group in enumerate(self.server.groups(number, self.server.cohort(number))):
-            total = self.server.empty()
-            for user in group:
-                total.add(self._one(int(user), number))
-            self.server.step(total, number, turn)
-        self.server.finish(number)
-
-    def _one(self, user: int, number: int) -> Total:
-        phone, ids = self.phones[user], np.array([user])
-
-        def receive(reply: Reply, block: Ids) -> Reply:
-            self.uploads[number, user] = reply.sent
-            return self.server.receive(reply, block, ids)
-
-        told = self.server.broadcast(number, ids)
-        (answer,) = phone.fit(told, np.array([0]), Ask(single=True), receive)
-        phone.keep()
-        assert isinstance(answer.reply.sent, Total)
-        return answer.reply.sent
-
-
-def fleet(method: Federated, parts: Split, clients: float | None = None, **options: Any) -> Fleet:
-    """As many one-client devices as there are users."""
-    catalog, cohort = parts.catalog, cohort_size(clients, parts.n_users)
-    server = Server(method, catalog, parts.seed, cohort_size=cohort)
-    tuned = cohort < parts.n_users and own_rows(method, catalog) == "tuned"
-    phones = [
-        Clients(method, parts.clients(np.array([u])), catalog, parts.seed, keeps_tuned=tuned, **options)
-        for u in range(parts.n_users)
-    ]
-    told = [said for phone in phones if (said := phone.introduce()) is not None]
-    server.meet(Introduced.joined(told) if told else None)
-    return Fleet(server, phones, True, {})
-
-
-def reachable(*roots: Any) -> Iterator[Any]:
-    """Everything that can be reached from some objects: attributes, items, closures."""
-    seen: set[int] = set()
-    todo = list(roots)
-    while todo:
-        at = todo.pop()
-        if id(at) in seen or isinstance(at, type | str | bytes | int | float | bool | type(None)):
-            continue
-        seen.add(id(at))
-        yield at
-        if isinstance(at, dict):
-            todo += [*at.keys(), *at.values()]
-        elif isinstance(at, list | tuple | set | frozenset):
-            todo += list(at)
-        elif callable(at) and getattr(at, "__closure__", None):
-            todo += [cell.cell_contents for cell in at.__closure__]
-        todo += list(getattr(at, "__dict__", {}).values())
-        if getattr(at, "__self__", None) is not None:
-            todo.append(at.__self__)
-
-
-def some_users(data: Interactions, users: Sequence[int]) -> Interactions:
-    """The same catalogue with these users alone."""
-    of_users = [data.items_of(u) for u in users]
-    assert data.times is not None
-    times = [data.times[data.indptr[u] : data.indptr[u + 1]] for u in users]
-    return replace(
-        data,
-        indptr=np.concatenate([[0], np.cumsum([len(items) for items in of_users])]).astype(np.int64),
-        items=np.concatenate(of_users),
-        times=np.concatenate(times),
-        user_ids=data.user_ids[list(users)],
-    )
-
-
-def with_unknown_items(data: Interactions, count: int) -> Interactions:
-    """The same interactions in a catalogue with items that nobody ever met."""
-    return replace(data, item_ids=np.arange(data.n_items + count))
-
-
-def poison(simulation: Simulation) -> int:
-    """Make a row that a single client will touch not finite; returns that client."""
-    clients, server = simulation.clients, simulation.server
-    round = server.state.round + 1
-    plan = simulation.method.plan(simulation.split.catalog, round)
-    touched = draw_samples(clients.data, simulation.seed, round, clients.everyone, plan).items()
-    lonely = np.flatnonzero(np.bincount(touched.items) == 1)[0]
-    user = int(np.searchsorted(touched.indptr, np.flatnonzero(touched.items == lonely)[0], side="right")) - 1
-    table = next(name for name, slot in clients.slots.items() if slot.rows and slot.owner == "shared")
-    rows = server.state.shared[table].copy()
-    rows[lonely] = np.nan
-    server.state = replace(server.state, shared={**server.state.shared, table: rows})
-    return user
+from fedrec.testing.fleet import fleet, reachable
+from fedrec.testing.tools import (
+    Spy,
+    check_alike,
+    different,
+    poison,
+    same,
+    scores,
+    some_users,
+    trained,
+    with_unknown_items,
+)
 
 
 class MethodContract:
@@ -272,19 +111,21 @@ class MethodContract:
         for user, theirs in zip(order.tolist(), spy.seen, strict=True):
             mine = alone.uploads[1, user]
             assert isinstance(mine, Upload)
-            _alike({**mine.rows, **mine.dense}, {**theirs.rows, **theirs.dense}, 0 if compiled else 1e-4)
-            assert _same(mine.items.items, theirs.items.items)
-        _alike(alone.server.state.held, simulation.server.state.held, 1e-6 if compiled else 1e-4)
+            check_alike({**mine.rows, **mine.dense}, {**theirs.rows, **theirs.dense}, 0 if compiled else 1e-4)
+            assert same(mine.items.items, theirs.items.items)
+        check_alike(alone.server.state.held, simulation.server.state.held, 1e-6 if compiled else 1e-4)
         simulation.play(evaluate=False)
         alone.play()
-        _alike(alone.server.state.held, simulation.server.state.held, 1e-5 if compiled else 1e-3)
+        check_alike(alone.server.state.held, simulation.server.state.held, 1e-5 if compiled else 1e-3)
         for name, lines in simulation.clients.state.lines.items():
             mine_too = np.concatenate([phone.state.lines[name] for phone in alone.phones])
-            _alike({name: mine_too}, {name: lines}, 1e-5 if compiled else 1e-3)
+            check_alike({name: mine_too}, {name: lines}, 1e-5 if compiled else 1e-3)
         for name, store in simulation.clients.state.rows.items():
             for user, phone in enumerate(alone.phones):
                 theirs_too = store.get(np.array([user])).values
-                _alike({name: phone.state.rows[name].get(np.array([0])).values}, {name: theirs_too}, 1e-3)
+                check_alike(
+                    {name: phone.state.rows[name].get(np.array([0])).values}, {name: theirs_too}, 1e-3
+                )
 
     def test_the_server_holds_nothing_private_and_devices_nothing_held_out(self) -> None:
         simulation, _ = self.trained(self.world, 2)
@@ -341,7 +182,7 @@ class MethodContract:
         assert different(one.moment, many.moment) == []
         for view in one.views:
             a, b = one.ranks(at_one, "test", view), many.ranks(at_many, "test", view)
-            assert all(_same(x, y) for x, y in zip(a, b, strict=True))
+            assert all(same(x, y) for x, y in zip(a, b, strict=True))
 
     def test_only_sampled_clients_change(self) -> None:
         simulation, _ = self.trained(self.world, 0, clients_per_round=0.5)
@@ -389,16 +230,3 @@ class MethodContract:
             moved = (values != before.devices.lines[name]).reshape(len(values), -1).any(axis=1)
             assert not moved[user], f"'{name}' of the dropped client moved"
             assert moved.sum() == data.n_users - 1, f"'{name}' of other clients did not move"
-
-
-def _alike(mine: Arrays, theirs: Arrays, tolerance: float) -> None:
-    """The same arrays, norm-wise; a tolerance of 0 is to the bit."""
-    assert mine.keys() == theirs.keys()
-    for name, values in theirs.items():
-        assert mine[name].shape == values.shape, f"'{name}' has another shape"
-        if tolerance == 0:
-            assert _same(mine[name], values), f"'{name}' differs"
-            continue
-        far = float(np.linalg.norm((mine[name].astype(np.float64) - values).ravel()))
-        size = float(np.linalg.norm(values.astype(np.float64).ravel()))
-        assert far <= tolerance * max(size, 1e-3), f"'{name}' differs by {far / max(size, 1e-3):.1e}"
