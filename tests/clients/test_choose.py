@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import pytest
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Params
-from fedrec.core.gradient import GradientMethod, Group
+from fedrec.core.federated import Batch, Federated, Group, Params, Phase
+from fedrec.core.gradient import GradientMethod
 from fedrec.core.optim import SGD, Adam
 from fedrec.core.slots import Catalog, Slot, private, zeros
 from fedrec.data.split import Split
-from fedrec.engine.fused.engine import why_not
-from fedrec.engine.round import Federation
 from fedrec.methods import make
 from fedrec.methods.fedals import FedALS
 from fedrec.methods.fedmf import FedMF
 from fedrec.methods.pfedrec import PFedRec
+from fedrec.simulate.simulation import Simulation
 
 
 class SlowBias(FedMF):
@@ -66,6 +66,16 @@ class WithAdam(FedMF):
         return [Group(("score", "bias", "items"), Adam(0.1), "private")]
 
 
+def why_not(method: Federated, parts: Split) -> str | None:
+    """What is said where the compiled engine is asked for."""
+    try:
+        assert Simulation(method, parts, engine="fused").clients.engine.name == "fused"
+    except FedrecError as error:
+        assert Simulation(method, parts).clients.engine.name == "plain"
+        return str(error).removeprefix(f"engine 'fused' cannot run {method.label}: ")
+    return None
+
+
 @pytest.mark.parametrize(
     ("method", "reason"),
     [
@@ -74,20 +84,22 @@ class WithAdam(FedMF):
         (ItemsFirst(), "'items' move before 'score'"),
         (WithMore(), "it trains 'more' as well"),
         (WithAdam(), "local Adam has no kernel"),
-        (PFedRec(hidden=(4,)), "its score is not one inner product per item"),
+        (PFedRec(hidden=(4,)), "PFedRec declares no kernel"),
     ],
 )
-def test_a_method_that_moves_in_another_way_has_no_kernel(method: FedMF, reason: str) -> None:
-    assert why_not(method, local=False) == reason
+def test_a_method_that_moves_in_another_way_has_no_kernel(
+    method: Federated, reason: str, small_split: Split
+) -> None:
+    assert why_not(method, small_split) == f"{reason}; it runs on engine 'plain'"
 
 
 @pytest.mark.parametrize("spec", ["fedmf", "pfedrec", "fedrecon", "fedmf+dualper", "fedrecon+dualper"])
-def test_the_papers_log_linear_methods_have_one(spec: str) -> None:
-    assert why_not(make(spec), local=False) is None  # type: ignore[arg-type]
+def test_the_papers_log_linear_methods_have_one(spec: str, small_split: Split) -> None:
+    assert why_not(make(spec), small_split) is None  # type: ignore[arg-type]
 
 
-def test_the_order_of_groups_that_move_at_once_means_nothing() -> None:
-    assert why_not(ItemsFirstAtOnce(), local=False) is None
+def test_the_order_of_groups_that_move_at_once_means_nothing(small_split: Split) -> None:
+    assert why_not(ItemsFirstAtOnce(), small_split) is None
 
 
 class Doubled(FedALS):
@@ -95,15 +107,18 @@ class Doubled(FedALS):
 
     name: ClassVar[str] = "doubled"
 
-    def upload(self, shared: Params, p: Params) -> Params:
-        return {name: 2 * value for name, value in super().upload(shared, p).items()}
+    def fit(
+        self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
+    ) -> tuple[Params, Params, Any]:
+        p, upload, loss = super().fit(shared, private, passes, plan)
+        return p, {name: 2 * value for name, value in upload.items()}, loss
 
 
 def test_a_method_made_from_fedals_runs_its_own_code(small_split: Split) -> None:
-    assert Federation(FedALS(dim=4), small_split).engine.name == "fused"
-    assert Federation(Doubled(dim=4), small_split).engine.name == "plain"
-    with pytest.raises(FedrecError, match="cannot run doubled: Doubled is a method of its own"):
-        Federation(Doubled(dim=4), small_split, engine_name="fused")
+    assert Simulation(FedALS(dim=4), small_split).clients.engine.name == "fused"
+    assert Simulation(Doubled(dim=4), small_split).clients.engine.name == "plain"
+    with pytest.raises(FedrecError, match="cannot run doubled: Doubled declares no kernel"):
+        Simulation(Doubled(dim=4), small_split, engine="fused")
 
 
 def test_a_method_that_trains_nothing_is_told_what_to_say(small_split: Split) -> None:
@@ -112,4 +127,4 @@ def test_a_method_that_trains_nothing_is_told_what_to_say(small_split: Split) ->
             return GradientMethod.groups(self, catalog, round)
 
     with pytest.raises(FedrecError, match="does not say what it trains: give it 'groups' or a 'plan'"):
-        Federation(Nothing(), small_split).play(evaluate=False)
+        Simulation(Nothing(), small_split).play(evaluate=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec.data.split import Ragged
-from fedrec.engine.store import Kept, Rows, RowStore, overlay
+from fedrec.clients.store import Rows, RowStore, StoredRows, overlay
+from fedrec.core.ragged import Ragged
 
 
 def rows(*of_clients: dict[int, float]) -> Rows:
@@ -20,7 +20,7 @@ def rows(*of_clients: dict[int, float]) -> Rows:
 
 def content(store: RowStore, user: int) -> dict[int, float]:
     found = store.get(np.array([user]))
-    return dict(zip(found.held.items.tolist(), found.values[:, 0].tolist(), strict=True))
+    return dict(zip(found.items.items.tolist(), found.values[:, 0].tolist(), strict=True))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_rows_of_the_last_round_replace_those_before(store: RowStore) -> None:
 def test_persistent_rows_stay_beside_newer_ones(store: RowStore) -> None:
     later = store.put(np.array([3]), rows({0: 0.5, 4: 40.0}), keep_others=True)
     assert content(later, 3) == {0: 0.5, 1: 1.0, 4: 40.0}
-    assert later.get(np.array([3])).held.items.tolist() == [0, 1, 4], "sorted, so that they can be found"
+    assert later.get(np.array([3])).items.items.tolist() == [0, 1, 4], "sorted, so that they can be found"
 
 
 def test_unknown_clients_hold_nothing(store: RowStore) -> None:
@@ -69,7 +69,7 @@ def test_overlay_takes_own_rows_where_there_are_some(store: RowStore) -> None:
 
 
 def test_places_of_rows_that_nobody_holds_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedrec.engine.pool.CHUNK", 64)  # sixteen rows of one number
+    monkeypatch.setattr("fedrec.clients.pool.CHUNK", 64)  # sixteen rows of one number
     users = np.array([0, 1])
     last = selected = RowStore((1,))
     for turn in range(50):
@@ -89,13 +89,13 @@ def test_clients_that_are_put_beside_others_leave_them_as_they_are(store: RowSto
 
 
 def test_rows_beyond_the_limit_lie_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedrec.engine.pool.CHUNK", 64)
+    monkeypatch.setattr("fedrec.clients.pool.CHUNK", 64)
     monkeypatch.setenv("FEDREC_ROWS_IN_MEMORY", "128")
     many = {item: float(item) for item in range(100)}
     store = RowStore((1,)).put(np.array([0]), rows(many), keep_others=True)
     assert store.pool.mapped == store.pool.capacity // 16 - 2
     assert content(store, 0) == many
     found = overlay(
-        np.zeros((200, 1), np.float32), Kept(store, np.array([0])), np.array([[3, 150, 99]], np.int32)
+        np.zeros((200, 1), np.float32), StoredRows(store, np.array([0])), np.array([[3, 150, 99]], np.int32)
     )
     assert found[0, :, 0].tolist() == [3.0, 0.0, 99.0]

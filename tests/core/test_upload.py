@@ -9,12 +9,13 @@ import pytest
 
 import fedrec
 from fedrec.channel.stage import parse
+from fedrec.core.ragged import Ragged
 from fedrec.core.slots import Slot, shared, zeros
+from fedrec.core.upload import Total, Upload, summed
 from fedrec.data.interactions import Interactions
-from fedrec.data.split import Ragged, split
-from fedrec.engine.round import Federation
-from fedrec.engine.upload import Upload, add, empty_total, summed
+from fedrec.data.split import split
 from fedrec.methods import make
+from fedrec.simulate.simulation import Simulation
 from fedrec.testing import Spy
 
 DECLARED: dict[str, Slot] = {
@@ -27,7 +28,7 @@ DECLARED: dict[str, Slot] = {
 def upload() -> Upload:
     """Three clients that send rows {0, 2}, {2} and {1, 3}."""
     return Upload(
-        held=Ragged(np.array([0, 2, 3, 5]), np.array([0, 2, 2, 1, 3], np.int32)),
+        items=Ragged(np.array([0, 2, 3, 5]), np.array([0, 2, 2, 1, 3], np.int32)),
         rows={"items": np.array([[1, 1], [2, 2], [3, 3], [4, 4], [5, 5]], np.float32)},
         dense={"layer": np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)},
         weights=np.array([1, 10, 100], np.float32),
@@ -38,7 +39,6 @@ def test_rows_are_summed_by_item_with_the_clients_weights(upload: Upload) -> Non
     total = summed(upload, DECLARED)
     np.testing.assert_array_equal(total.sums["items"], [[1, 1], [400, 400], [32, 32], [500, 500]])
     np.testing.assert_array_equal(total.sums["layer"], [1, 10, 100])
-    np.testing.assert_array_equal(total.counts["items"], [1, 1, 2, 1])
     assert (total.weight, total.clients) == (111.0, 3)
 
 
@@ -46,25 +46,24 @@ def test_clients_that_are_not_kept_leave_no_trace(upload: Upload) -> None:
     total = summed(upload.only(np.array([True, False, True])), DECLARED)
     np.testing.assert_array_equal(total.sums["items"], [[1, 1], [400, 400], [2, 2], [500, 500]])
     np.testing.assert_array_equal(total.sums["layer"], [1, 0, 100])
-    np.testing.assert_array_equal(total.counts["items"], [1, 1, 1, 1])
     assert (total.weight, total.clients) == (101.0, 2)
 
 
 def test_blocks_add_up(upload: Upload) -> None:
-    total = empty_total(DECLARED)
+    total = Total.empty(DECLARED)
     for kept in ([True, False, False], [False, True, True]):
-        add(total, summed(upload.only(np.array(kept)), DECLARED))
+        total.add(summed(upload.only(np.array(kept)), DECLARED))
     whole = summed(upload, DECLARED)
     np.testing.assert_array_equal(total.sums["items"], whole.sums["items"])
-    np.testing.assert_array_equal(total.counts["items"], whole.counts["items"])
+    np.testing.assert_array_equal(total.sums["layer"], whole.sums["layer"])
     assert (total.weight, total.clients) == (whole.weight, whole.clients)
 
 
 def sent_by_hand(tastes: Interactions, method: str, settings: dict[str, Any]) -> tuple[int, int, int]:
     """Bytes of a round as counted by the engine, and the rows and clients that a spy saw."""
     made, spy = make(method, settings), Spy()
-    record = Federation(made, split(tastes), channel=[spy]).play(evaluate=False)  # type: ignore[arg-type]
-    rows = sum(len(upload.held.items) for upload in spy.seen)
+    record = Simulation(made, split(tastes), channel=[spy]).play(evaluate=False)  # type: ignore[arg-type]
+    rows = sum(len(upload.items.items) for upload in spy.seen)
     return record.bytes_up, rows, sum(upload.clients for upload in spy.seen)
 
 
@@ -85,18 +84,19 @@ def test_layers_are_sent_whole(tastes: Interactions) -> None:
 def test_a_spy_changes_nothing(tastes: Interactions, engine: str) -> None:
     method = make("pfedrec", {"dim": 8})
     plain, spied = (
-        Federation(method, split(tastes), channel=channel, engine_name=engine)  # type: ignore[arg-type]
+        Simulation(method, split(tastes), channel=channel, engine=engine)  # type: ignore[arg-type]
         for channel in ([], [Spy()])
     )
-    for federation in (plain, spied):
-        federation.play(evaluate=False)
-    np.testing.assert_allclose(spied.state.shared["items"], plain.state.shared["items"], rtol=1e-5, atol=1e-6)
+    for simulation in (plain, spied):
+        simulation.play(evaluate=False)
+    found, expected = (s.server.state.shared["items"] for s in (spied, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_noise_everywhere_means_whole_tables(tastes: Interactions) -> None:
     method = make("pfedrec", {"dim": 8})
     silent, touched, everywhere = (
-        Federation(method, split(tastes), channel=list(map(parse, stages))).play(evaluate=False).bytes_up  # type: ignore[arg-type]
+        Simulation(method, split(tastes), channel=list(map(parse, stages))).play(evaluate=False).bytes_up  # type: ignore[arg-type]
         for stages in ([], ["laplace=0.1,rows=touched"], ["laplace=0.1"])
     )
     assert touched == silent

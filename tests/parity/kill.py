@@ -13,8 +13,8 @@ from typing import Any
 
 import fedrec
 from fedrec.data.worlds import scalable
-from fedrec.engine import checkpoint
-from fedrec.engine.round import Federation
+from fedrec.simulate import checkpoint
+from fedrec.simulate.simulation import Simulation
 
 KINDS: dict[str, dict[str, Any]] = {
     "everyone": {"method": "pfedrec", "patience": 4},
@@ -46,9 +46,9 @@ def all_but_the_pointer(path: Path, target: Path) -> None:
 def play(out: Path, kind: str, every: float, last: int, where: str) -> None:
     """A run that dies in round ``last``: after it, while its checkpoint is written, or before that counts."""
 
-    def callback(record: Any, federation: Any) -> None:
+    def callback(record: Any, simulation: Any) -> None:
         if where == "ahead" and record.round == 2:  # the history will run ahead of this checkpoint
-            checkpoint.save_checkpoint(out / "checkpoint", federation.state, federation.selected)
+            checkpoint.save_checkpoint(out / "checkpoint", simulation.moment, simulation.selected)
         if record.round < last:
             return
         if where in ("round", "ahead"):
@@ -63,8 +63,8 @@ def play(out: Path, kind: str, every: float, last: int, where: str) -> None:
 
 def main(folder: str, *scenes: str) -> None:
     for engine in ("plain", "fused"):  # import and compile once, for all children
-        warm = Federation(
-            fedrec.methods.PFedRec(dim=8), fedrec.split(options("everyone")["data"]), engine_name=engine
+        warm = Simulation(
+            fedrec.methods.PFedRec(dim=8), fedrec.split(options("everyone")["data"]), engine=engine
         )
         warm.play(evaluate=True)
     for scene in scenes:

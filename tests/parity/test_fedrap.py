@@ -11,9 +11,10 @@ from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import from_codes
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
-from fedrec.engine.round import Federation, Round
 from fedrec.methods.fedrap import FedRAP
-from fedrec.testing import Spy
+from fedrec.simulate.moment import Round
+from fedrec.simulate.simulation import Simulation
+from fedrec.testing import Spy, scores
 
 TOLERANCE = 1e-5
 OPTIONS: dict[str, dict[str, object]] = {
@@ -34,17 +35,17 @@ def far(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(a - b) / max(np.linalg.norm(a), 1e-12))
 
 
-def both(parts: Split, values: dict[str, object], rounds: int = 3, **options: object) -> list[Federation]:
+def both(parts: Split, values: dict[str, object], rounds: int = 3, **options: object) -> list[Simulation]:
     method = FedRAP(**{"dim": 8, "lr_args": 10, **values})
-    federations = [
-        Federation(method, parts, engine_name=engine, **options)  # type: ignore[arg-type]
+    simulations = [
+        Simulation(method, parts, engine=engine, **options)  # type: ignore[arg-type]
         for engine in ("plain", "fused")
     ]
-    plain, fused = ([federation.play(evaluate=True) for _ in range(rounds)] for federation in federations)
-    assert [f.engine.name for f in federations] == ["plain", "fused"]
+    plain, fused = ([simulation.play(evaluate=True) for _ in range(rounds)] for simulation in simulations)
+    assert [s.clients.engine.name for s in simulations] == ["plain", "fused"]
     for a, b in zip(plain, fused, strict=True):
         assert_same_line(a, b)
-    return federations
+    return simulations
 
 
 def assert_same_line(a: Round, b: Round) -> None:
@@ -58,13 +59,13 @@ def assert_same_line(a: Round, b: Round) -> None:
     assert a.diagnostics == pytest.approx(b.diagnostics, abs=0.01)
 
 
-def assert_alike(plain: Federation, fused: Federation) -> None:
-    for name, value in plain.state.shared.items():
-        assert far(value, fused.state.shared[name]) < TOLERANCE, name
-    for name, value in plain.state.private.items():
-        assert far(value, fused.state.private[name]) < TOLERANCE, name
-    for name, store in plain.state.rows.items():
-        a, b = store.arrays(), fused.state.rows[name].arrays()
+def assert_alike(plain: Simulation, fused: Simulation) -> None:
+    for name, value in plain.server.state.shared.items():
+        assert far(value, fused.server.state.shared[name]) < TOLERANCE, name
+    for name, value in plain.clients.state.lines.items():
+        assert far(value, fused.clients.state.lines[name]) < TOLERANCE, name
+    for name, store in plain.clients.state.rows.items():
+        a, b = store.arrays(), fused.clients.state.rows[name].arrays()
         np.testing.assert_array_equal(a["items"], b["items"])
         assert far(a["values"], b["values"]) < TOLERANCE, name
 
@@ -76,7 +77,7 @@ def test_fused_equals_plain(name: str) -> None:
     assert plain.selected is not None
     assert fused.selected is not None
     for view in plain.views:
-        a, b = (f.scorer(f.selected.moment, view).all(f.everyone) for f in (plain, fused))  # type: ignore[union-attr]
+        a, b = (scores(s, s.selected.moment, view) for s in (plain, fused))  # type: ignore[union-attr]
         assert far(a, b) < TOLERANCE, view
     assert (
         far(
@@ -86,7 +87,7 @@ def test_fused_equals_plain(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("options", [{"clients": 0.4}, {"channel": [Spy()]}, {"seed": 7}])
+@pytest.mark.parametrize("options", [{"clients_per_round": 0.4}, {"channel": [Spy()]}, {"seed": 7}])
 def test_fused_equals_plain_with_options(options: dict[str, object]) -> None:
     assert_alike(*both(split(scalable(60, 50, 900), "strict", 0), {}, **options))
 
@@ -137,7 +138,7 @@ def test_clients_with_one_item_and_with_all_items() -> None:
 
 def test_the_nuclear_norm_runs_on_the_plain_engine() -> None:
     parts, method = split(scalable(20, 30, 200), "strict", 0), FedRAP(dim=4, regularizer="nuclear")
-    assert Federation(method, parts).engine.name == "plain"
-    assert Federation(FedRAP(dim=4), parts).engine.name == "fused"
-    with pytest.raises(FedrecError, match=r"cannot run fedrap: the nuclear norm"):
-        Federation(method, parts, engine_name="fused")
+    assert Simulation(method, parts).clients.engine.name == "plain"
+    assert Simulation(FedRAP(dim=4), parts).clients.engine.name == "fused"
+    with pytest.raises(FedrecError, match=r"cannot run fedrap: FedRAP declares no kernel"):
+        Simulation(method, parts, engine="fused")

@@ -11,10 +11,10 @@ from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import from_codes
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
-from fedrec.engine.fused.engine import why_not
-from fedrec.engine.round import Federation
 from fedrec.methods import make
 from fedrec.methods.fedmf import FedMF
+from fedrec.simulate.simulation import Simulation
+from fedrec.testing import scores
 
 TOLERANCE = 1e-5
 SPECS = ["fedmf", "pfedrec", "fedrecon", "fedmf+dualper", "fedrecon+dualper", "fedmf+gel", "pfedrec+gel"]
@@ -24,28 +24,32 @@ def far(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(a - b) / max(np.linalg.norm(a), 1e-12))
 
 
-def both(method: object, parts: Split, rounds: int = 3, **options: object) -> list[Federation]:
-    federations = [
-        Federation(method, parts, engine_name=engine, **options)  # type: ignore[arg-type]
+def both(method: object, parts: Split, rounds: int = 3, **options: object) -> list[Simulation]:
+    simulations = [
+        Simulation(method, parts, engine=engine, **options)  # type: ignore[arg-type]
         for engine in ("plain", "fused")
     ]
-    for federation in federations:
+    for simulation in simulations:
         for _ in range(rounds):
-            federation.play(evaluate=True)
-    return federations
+            simulation.play(evaluate=True)
+    return simulations
 
 
-def assert_alike(plain: Federation, fused: Federation) -> None:
-    assert (plain.engine.name, fused.engine.name) == ("plain", "fused")
-    for held in ("shared", "private"):
-        for name, value in getattr(plain.state, held).items():
-            assert far(value, getattr(fused.state, held)[name]) < TOLERANCE, (held, name)
+def assert_same_arrays(plain: Simulation, fused: Simulation) -> None:
+    for name, value in plain.server.state.shared.items():
+        assert far(value, fused.server.state.shared[name]) < TOLERANCE, ("shared", name)
+    for name, value in plain.clients.state.lines.items():
+        assert far(value, fused.clients.state.lines[name]) < TOLERANCE, ("private", name)
+
+
+def assert_alike(plain: Simulation, fused: Simulation) -> None:
+    assert (plain.clients.engine.name, fused.clients.engine.name) == ("plain", "fused")
+    assert_same_arrays(plain, fused)
     assert plain.selected is not None
     assert fused.selected is not None
     assert plain.selected.round == fused.selected.round
-    users = plain.everyone
     for view in ("own", "global", "random"):
-        a, b = (f.scorer(f.selected.moment, view).all(users) for f in (plain, fused))  # type: ignore[union-attr]
+        a, b = (scores(s, s.selected.moment, view) for s in (plain, fused))  # type: ignore[union-attr]
         assert far(a, b) < TOLERANCE, view
 
 
@@ -67,7 +71,9 @@ def test_fused_stops_local_epochs_where_plain_does(spec: str) -> None:
     assert_alike(*both(make(spec, values), parts, rounds=1))
 
 
-@pytest.mark.parametrize("options", [{"clients": 0.4}, {"channel": []}, {"view": "random"}, {"seed": 7}])
+@pytest.mark.parametrize(
+    "options", [{"clients_per_round": 0.4}, {"channel": []}, {"view": "random"}, {"seed": 7}]
+)
 def test_fused_equals_plain_with_options(options: dict[str, object]) -> None:
     parts = split(scalable(60, 50, 900), "paper", 0)
     assert_alike(*both(make("pfedrec", {"dim": 8, "eta": 0.5}), parts, **options))
@@ -95,10 +101,7 @@ def test_fused_equals_plain_for_any_shape(
     rows = users * max(per_user, 3)
     parts = split(scalable(users, items, rows, seed), protocol if per_user >= 5 else "strict", seed)
     values = settings_for(spec, dim=dim, batch_size=batch, epochs=epochs, tolerance=tolerance)
-    plain, fused = both(make(spec, values), parts, rounds=2)
-    for held in ("shared", "private"):
-        for name, value in getattr(plain.state, held).items():
-            assert far(value, getattr(fused.state, held)[name]) < TOLERANCE, (held, name)
+    assert_same_arrays(*both(make(spec, values), parts, rounds=2))
 
 
 def test_clients_with_one_item_and_with_all_items() -> None:
@@ -115,13 +118,13 @@ def test_clients_with_one_item_and_with_all_items() -> None:
 def test_overflowing_clients_are_dropped_and_counted() -> None:
     parts = split(scalable(60, 50, 900), "strict", 0)
     for engine in ("plain", "fused"):
-        federation = Federation(FedMF(dim=4, eta=0.5), parts, engine_name=engine)
+        simulation = Simulation(FedMF(dim=4, eta=0.5), parts, engine=engine)
         broken = np.array([3, 17])
-        federation.state.private["score"][broken] = np.inf
-        record = federation.play(evaluate=True)
+        simulation.clients.state.lines["score"][broken] = np.inf
+        record = simulation.play(evaluate=True)
         assert record.dropped == 2
-        assert np.isfinite(federation.state.shared["items"]).all()
-        assert np.isinf(federation.state.private["score"][broken]).all()  # as before the round
+        assert np.isfinite(simulation.server.state.shared["items"]).all()
+        assert np.isinf(simulation.clients.state.lines["score"][broken]).all()  # as before the round
 
 
 def test_a_subclass_that_changes_the_mathematics_has_no_kernel() -> None:
@@ -129,30 +132,33 @@ def test_a_subclass_that_changes_the_mathematics_has_no_kernel() -> None:
         def logits(self, p: object, i: object) -> object:
             return 2 * super().logits(p, i)
 
-    assert "logits" in str(why_not(Tilted(), local=False))
-    assert why_not(FedMF(), local=False) is None
-    assert why_not(FedMF(), local=True) is not None
+    parts = split(scalable(20, 30, 200), "strict", 0)
+    with pytest.raises(FedrecError, match="Tilted declares no kernel"):
+        Simulation(Tilted(), parts, engine="fused")
+    assert Simulation(FedMF(), parts, engine="fused").clients.engine.name == "fused"
+    with pytest.raises(FedrecError, match="without aggregation every client keeps its own table"):
+        Simulation(FedMF(), parts, engine="fused", local=True)
 
 
 def test_fused_is_refused_where_there_is_no_kernel() -> None:
     parts = split(scalable(20, 30, 200), "strict", 0)
     with pytest.raises(FedrecError, match=r"cannot run fedncf.*runs on engine 'plain'"):
-        Federation(make("fedncf"), parts, engine_name="fused")  # type: ignore[arg-type]
+        Simulation(make("fedncf"), parts, engine="fused")  # type: ignore[arg-type]
 
 
 def test_auto_takes_the_kernel() -> None:
     parts = split(scalable(20, 30, 200), "strict", 0)
-    assert Federation(make("pfedrec"), parts).engine.name == "fused"  # type: ignore[arg-type]
-    assert Federation(make("pfedrec", {"hidden": "4"}), parts).engine.name == "plain"  # type: ignore[arg-type]
+    assert Simulation(make("pfedrec"), parts).clients.engine.name == "fused"  # type: ignore[arg-type]
+    assert Simulation(make("pfedrec", {"hidden": "4"}), parts).clients.engine.name == "plain"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("engine", ["plain", "fused"])
 def test_a_client_that_runs_away_does_not_take_the_others_with_it(engine: str) -> None:
     parts = split(scalable(60, 50, 900), "strict", 0)
-    federation = Federation(FedMF(dim=4, eta=0.5), parts, engine_name=engine)
-    federation.state.private["score"][7] = 1e6
-    before = federation.state
-    record = federation.play(evaluate=False)
+    simulation = Simulation(FedMF(dim=4, eta=0.5), parts, engine=engine)
+    simulation.clients.state.lines["score"][7] = 1e6
+    before = simulation.clients.state
+    record = simulation.play(evaluate=False)
     assert (record.dropped, record.loss < 10) == (1, True)
-    np.testing.assert_array_equal(federation.state.private["score"][7], before.private["score"][7])
-    assert np.abs(federation.state.shared["items"]).max() < 10
+    np.testing.assert_array_equal(simulation.clients.state.lines["score"][7], before.lines["score"][7])
+    assert np.abs(simulation.server.state.shared["items"]).max() < 10

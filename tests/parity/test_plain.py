@@ -10,19 +10,18 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-from fedrec.core.federated import Federated
-from fedrec.core.gradient import GradientMethod, Group
+from fedrec.core.federated import Federated, Group
+from fedrec.core.gradient import GradientMethod
 from fedrec.core.optim import Adam
 from fedrec.core.slots import Catalog
+from fedrec.data.samples import draw_samples
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
-from fedrec.engine.round import Federation
-from fedrec.engine.samples import draw_samples
-from fedrec.engine.state import begin, freshly
 from fedrec.methods.fedmf import FedMF
 from fedrec.methods.fedncf import FedNCF
 from fedrec.methods.fedrecon import FedRecon
 from fedrec.methods.pfedrec import PFedRec
+from fedrec.simulate.simulation import Simulation
 from fedrec.wrap.dualper import DualPer
 
 Params = dict[str, Any]
@@ -59,18 +58,20 @@ def by_hand(
 
     ``turns`` says what moves in a client's n-th pass over its samples.
     """
-    catalog = Catalog(parts.n_users, parts.n_items)
+    catalog = parts.catalog
     slots = method.slots(catalog)
-    start = begin(slots, parts.n_users, 0)
-    shared = {n: torch.tensor(v) for n, v in start.shared.items()}
-    private = [{n: torch.tensor(v[u]) for n, v in start.private.items()} for u in range(parts.n_users)]
+    start = {n: s.starting(n, 0) for n, s in slots.items()}
+    shared = {n: torch.tensor(start[n]) for n, s in slots.items() if s.owner == "shared"}
+    own = [n for n, s in slots.items() if s.owner == "private"]
+    private = [{n: torch.tensor(start[n]) for n in own} for _ in range(parts.n_users)]
     made = 0
     for round in range(1, ROUNDS + 1):
-        samples = draw_samples(parts, 0, round, np.arange(parts.n_users), method.plan(catalog, round))
+        plan = method.plan(catalog, round)
+        samples = draw_samples(parts.clients(), 0, round, np.arange(parts.n_users), plan)
         total = {n: torch.zeros_like(v) for n, v in shared.items()}
         weight = 0.0
         for u in range(parts.n_users):
-            fresh = {n: torch.tensor(freshly(n, s, 0, round)) for n, s in slots.items() if s.owner == "fresh"}
+            fresh = {n: torch.tensor(s.freshly(n, 0, round)) for n, s in slots.items() if s.owner == "fresh"}
             p = {n: v.clone().requires_grad_() for n, v in {**shared, **private[u], **fresh}.items()}
             optimizers = {n: optimizer([v], lr=rates[n]) for n, v in p.items()}
             last = None
@@ -103,11 +104,11 @@ def by_hand(
 def check(method: Federated, parts: Split, expected: tuple[Params, list[Params], int]) -> None:
     """Equal up to the rounding of float32, array by array in the norm."""
     shared, private, _ = expected
-    federation = Federation(method, parts, engine_name="plain")
+    simulation = Simulation(method, parts, engine="plain")
     for _ in range(ROUNDS):
-        federation.play(evaluate=False)
+        simulation.play(evaluate=False)
     stacked = {n: np.stack([p[n].numpy() for p in private]) for n in private[0]}
-    found = {**federation.state.shared, **federation.state.private}
+    found = {**simulation.server.state.shared, **simulation.clients.state.lines}
     assert found.keys() == {*shared, *stacked}
     for name, value in {**{n: v.numpy() for n, v in shared.items()}, **stacked}.items():
         assert np.linalg.norm(found[name] - value) <= 1e-5 * np.linalg.norm(value), name

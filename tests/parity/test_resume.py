@@ -15,7 +15,7 @@ import pytest
 import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
-from fedrec.engine.folder import RunFolder
+from fedrec.runs.folder import RunFolder
 from fedrec.testing import different
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are forked and killed")
@@ -46,15 +46,15 @@ def same_run(a: fedrec.Run, b: fedrec.Run) -> None:
     assert a.validation == b.validation
     assert a.test == b.test
     assert a.result["stopped"] == b.result["stopped"]
-    mine, other = a.federation, b.federation
+    mine, other = a.federated, b.federated
     assert mine is not None
     assert other is not None
-    assert mine.state.round == other.state.round
-    assert different(mine.state, other.state) == []
+    assert mine.moment.round == other.moment.round
+    assert different(mine.moment, other.moment) == []
     assert mine.selected is not None
     assert other.selected is not None
     assert (mine.selected.round, mine.selected.value) == (other.selected.round, other.selected.value)
-    assert different(mine.selected.moment.after, other.selected.moment.after) == []
+    assert different(mine.selected.moment, other.selected.moment) == []
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_killed_and_resumed_is_uninterrupted(
 
 
 def test_history_of_a_killed_run_is_there_up_to_its_last_round(killed: Path) -> None:
-    from fedrec.engine.history import read_history
+    from fedrec.runs.history import read_history
 
     name = "sampled-no-checkpoint-6"
     lines = read_history(killed / name / "history.jsonl")
@@ -114,7 +114,7 @@ def test_more_rounds_extend_a_finished_run(short: Path, tastes: Interactions) ->
 
 
 def test_an_extension_that_was_interrupted_is_not_finished(short: Path, tastes: Interactions) -> None:
-    def stop(record: Any, federation: Any) -> None:
+    def stop(record: Any, simulation: Any) -> None:
         raise RuntimeError("stop here")
 
     with pytest.raises(RuntimeError, match="stop here"):
@@ -139,7 +139,7 @@ def test_fewer_rounds_are_refused_and_change_nothing(short: Path, tastes: Intera
 LOCK = """
 import sys, time
 from pathlib import Path
-from fedrec.engine.folder import RunFolder
+from fedrec.runs.folder import RunFolder
 folder = RunFolder.existing(Path(sys.argv[1]))
 folder.lock()
 print("locked", flush=True)

@@ -34,10 +34,10 @@ def test_one_thread_and_many_end_with_the_same_bits(
         fedrec.run(method, many, rounds=2, settings={"dim": 8}, threads=threads, **options)
         for threads in (1, 3)
     )
-    assert one.federation is not None
-    assert three.federation is not None
-    assert len(one.federation.engine.blocks(one.federation.everyone)) > 3
-    assert different(one.federation.state, three.federation.state) == []
+    assert one.federated is not None
+    assert three.federated is not None
+    assert len(one.federated.clients.engine.blocks(one.federated.clients.everyone)) > 3
+    assert different(one.federated.moment, three.federated.moment) == []
     assert one.ranks.equals(three.ranks)
     seconds = ["fit_seconds", "evaluate_seconds"]
     assert one.history.drop(seconds).equals(three.history.drop(seconds))

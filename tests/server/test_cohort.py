@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedrec.clients.clients import Clients
+from fedrec.clients.plain import Plain
 from fedrec.core.errors import FedrecError
-from fedrec.engine.cohort import blocks, cohort_size, sample_cohort
+from fedrec.core.ragged import Ids
+from fedrec.data.split import Split
+from fedrec.methods.fedmf import FedMF
+from fedrec.server.cohort import cohort_size, sample_cohort
 
 
 @pytest.mark.parametrize(
@@ -51,10 +56,26 @@ def test_everyone_is_everyone() -> None:
     assert (sample_cohort(0, 1, 7, 7) == np.arange(7)).all()
 
 
-def test_blocks_hold_everyone_once_within_their_budget() -> None:
+@pytest.fixture
+def plain(small_split: Split, monkeypatch: pytest.MonkeyPatch) -> Plain:
+    """An engine that works on 16 clients together, at most."""
+    monkeypatch.setattr("fedrec.clients.plain.BLOCK_CLIENTS", 16)
+    engine = Clients(FedMF(), small_split.clients(), small_split.catalog, engine="plain").engine
+    assert isinstance(engine, Plain)
+    return engine
+
+
+def blocks(engine: Plain, users: Ids, sizes: Ids, budget: int, monkeypatch: pytest.MonkeyPatch) -> list[Ids]:
+    """Clients of these sizes in blocks of so many padded samples."""
+    monkeypatch.setattr("fedrec.clients.plain.BLOCK_SAMPLES", budget)
+    engine.sizes = sizes
+    return engine.blocks(users)
+
+
+def test_blocks_hold_everyone_once_within_their_budget(plain: Plain, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = np.random.default_rng(0).integers(1, 100, 200)
     users = np.arange(0, 200, 2)
-    found = blocks(users, sizes, budget=500, most=16)
+    found = blocks(plain, users, sizes, 500, monkeypatch)
     assert sorted(np.concatenate(found)) == list(users)
     for block in found:
         assert len(block) <= 16
@@ -64,6 +85,8 @@ def test_blocks_hold_everyone_once_within_their_budget() -> None:
     assert len(found) < 60, "blocks are filled"
 
 
-def test_a_client_larger_than_the_budget_has_a_block_of_its_own() -> None:
-    found = blocks(np.arange(3), np.array([5, 1000, 5]), budget=100, most=16)
+def test_a_client_larger_than_the_budget_has_a_block_of_its_own(
+    plain: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = blocks(plain, np.arange(3), np.array([5, 1000, 5]), 100, monkeypatch)
     assert [list(block) for block in found] == [[0, 2], [1]]

@@ -13,27 +13,31 @@ from fedrec.core.kernel import Additive, LeastSquares, LogLinear
 
 ENGINES = ("auto", "plain", "fused")
 
-# The registry: for each kind of description, why it may not apply, and what runs it.
-KERNELS: dict[type, tuple[Callable[[Any, Setting], str | None], Callable[[Any, Setting], Engine]]] = {
-    LogLinear: (loglinear.why_not, loglinear.LogLinearClients),
-    Additive: (additive.why_not, additive.AdditiveClients),
-    LeastSquares: (leastsquares.why_not, leastsquares.LeastSquaresClients),
+# The registry: for each kind of description, what runs it.
+KERNELS: dict[type, Callable[[Any, Setting], Engine]] = {
+    LogLinear: loglinear.LogLinearClients,
+    Additive: additive.AdditiveClients,
+    LeastSquares: leastsquares.LeastSquaresClients,
 }
 
 
 def choose_engine(name: str, setting: Setting) -> Engine:
     if name not in ENGINES:
         raise FedrecError(f"unknown engine '{name}': {nearest(name, ENGINES)}")
+    if name == "plain":
+        return Plain(setting)
     declared = setting.method.kernel(setting.catalog)
     if declared is None:
-        reason: str | None = f"{type(setting.method).__name__} declares no kernel"
+        reason: str | None = f"{type(setting.method).__name__} declares no kernel for these settings"
     elif setting.local:
         reason = "without aggregation every client keeps its own table"
     else:
-        reason = KERNELS[type(declared)][0](declared, setting)
-    if name == "plain" or (name == "auto" and reason):
+        engine = KERNELS[type(declared)](declared, setting)
+        reason = engine.why_not(setting.plan(1))
+        if reason is None:
+            return engine
+    if name == "auto":
         return Plain(setting)
-    if reason:
-        label = setting.method.label
-        raise FedrecError(f"engine 'fused' cannot run {label}: {reason}; it runs on engine 'plain'")
-    return KERNELS[type(declared)][1](declared, setting)
+    raise FedrecError(
+        f"engine 'fused' cannot run {setting.method.label}: {reason}; it runs on engine 'plain'"
+    )

@@ -19,6 +19,7 @@ from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.save import load_state, save_state
 from fedrec.clients.state import DeviceState, Pending, alone, begin, frozen, localized
 from fedrec.core.blocks import in_order
+from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, Introduced, Phase, tuned_tables
 from fedrec.core.messages import Broadcast, Reply, Report
 from fedrec.core.ragged import Ids
@@ -108,8 +109,14 @@ class Clients:
         ``receive`` is what becomes of a block's reply at its receiver, on the thread that made it.
         """
         asked = ask or Ask()
+        plan = self.plan(broadcast.round)
+        if reason := self.engine.why_not(plan):
+            raise FedrecError(
+                f"engine 'fused' cannot run round {broadcast.round} of {self.method.label}: {reason}; "
+                "ask for engine 'plain'"
+            )
         self._pending = pending = self._pending or Pending(self.slots, self.state)
-        plan, wants_rows = self.plan(broadcast.round), bool(pending.changes)
+        wants_rows = bool(pending.changes)
 
         def work(block: Ids) -> tuple[Fitted, Reply]:
             lines = None if asked.lines is None else asked.lines(block)

@@ -79,6 +79,10 @@ class Engine(Protocol):
         """Which clients to work on together; a function of the users alone."""
         ...
 
+    def why_not(self, plan: list[Phase]) -> str | None:
+        """What a plan asks for that this engine does not do; None where it does it all."""
+        ...
+
     def fit(
         self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish
     ) -> Fitted:

@@ -89,6 +89,9 @@ class Plain:
 
     # -- training ------------------------------------------------------------------------------
 
+    def why_not(self, plan: list[Phase]) -> str | None:
+        return None
+
     def fit(
         self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish
     ) -> Fitted:

@@ -120,7 +120,12 @@ class Federated(Method):
     def __init_subclass__(cls, **options: Any) -> None:
         """A kernel is a promise about a class's mathematics: who changes a verb makes it anew, or has none."""
         super().__init_subclass__(**options)
-        if "kernel" not in cls.__dict__ and any(verb in cls.__dict__ for verb in VERBS):
+
+        def made_by(name: str) -> int:
+            """How far up the line of classes it is written."""
+            return next((i for i, kind in enumerate(cls.__mro__) if name in vars(kind)), len(cls.__mro__))
+
+        if any(made_by(verb) < made_by("kernel") for verb in VERBS):
             cls.kernel = Federated.kernel  # type: ignore[method-assign]
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:

@@ -15,7 +15,7 @@ from fedrec.data.clients import ClientData
 from fedrec.data.negatives import NEGATIVES, SHUFFLE, fill_order, fill_samples, sample_count
 
 SUPPORT = "support"
-PARTS = {"all": 0, "positives": 0, "support": 1, "query": 2}
+PARTS = {"all": 0, "support": 1, "query": 2, "positives": 3}
 
 
 def draws_negatives(plan: list[Phase]) -> bool:
@@ -112,10 +112,11 @@ def choose_part(
     Support and query are two halves of the positives, each with its own negatives; who has a single
     positive uses it in both.
     """
-    if part == 0 or positives == 1:
-        for i in range(count):
+    if part == 0 or part == 3 or positives == 1:
+        size = positives if part == 3 else count
+        for i in range(size):
             chosen[i] = i
-        return count
+        return size
     halves = np.empty(positives, np.int64)
     fill_order(part_key, client, 0, halves)
     size = 0

@@ -96,9 +96,7 @@ def run(
         folder = RunFolder.create(None if out is True else Path(out), config)
     try:
         history = History(folder.history if folder else None)
-        return _finish(
-            method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
-        )
+        return _finish(method, parts, config, threads, training, history, folder, checkpoint_every, callbacks)
     except KeyboardInterrupt:
         if folder is None:
             raise
@@ -142,9 +140,7 @@ def resume(
             history = History(folder.history, lines)
         folder.write_config(config)
         folder.drop_result()
-        return _finish(
-            method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
-        )
+        return _finish(method, parts, config, threads, training, history, folder, checkpoint_every, callbacks)
     except KeyboardInterrupt:
         raise Interrupted(f"fedrec run {config.method} --resume {folder.path}") from None
     finally:

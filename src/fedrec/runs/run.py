@@ -128,7 +128,9 @@ class Run:
             return self._recommend(list(user), k, view, include_seen)
         return self._recommend([user], k, view, include_seen)[0]
 
-    def _recommend(self, users: list[Any], k: int, view: View | None, include_seen: bool) -> list[pl.DataFrame]:
+    def _recommend(
+        self, users: list[Any], k: int, view: View | None, include_seen: bool
+    ) -> list[pl.DataFrame]:
         at_least_one(k)
         chosen, split = [self._user(user) for user in users], self.split
         return recommend(self.scorer(view), split.data, split.trained, k, chosen, include_seen, self.threads)

@@ -36,15 +36,6 @@ from fedrec.data.negatives import NEGATIVES, SHUFFLE
 EACH = 50  # samples' worth of work that every client costs, whatever its size
 
 
-def why_not(form: Additive, setting: Setting) -> str | None:
-    """What the method's plan asks for that this kernel does not do; None where it does it all."""
-    plan = setting.plan(1)
-    optimizers = [g.optimizer for phase in plan for g in phase.groups]
-    if len(plan) != 1 or plan[0].part != "all" or not all(isinstance(o, DecayingSGD) for o in optimizers):
-        return "its plan is not one phase of decaying SGD"
-    return None
-
-
 class AdditiveClients:
     """Runs clients with a common and a personal part; the interface is that of the plain engine."""
 
@@ -63,6 +54,22 @@ class AdditiveClients:
 
     def blocks(self, users: Ids) -> list[Ids]:
         return shards(users, self.sizes[users] + EACH)
+
+    def why_not(self, plan: list[Phase]) -> str | None:
+        if len(plan) != 1 or plan[0].part != "all":
+            return "its plan is not one phase over all samples"
+        form, groups = self.form, plan[0].groups
+        if not all(isinstance(g.optimizer, DecayingSGD) for g in groups):
+            return "its optimizer is not decaying SGD"
+        rates = {n: g.optimizer for g in groups if isinstance(g.optimizer, DecayingSGD) for n in g.names}
+        unknown = rates.keys() - {form.vector, form.bias, form.common, form.personal}
+        if unknown:
+            return f"it trains '{min(unknown)}' as well"
+        if len({(o.decay, o.weight_decay) for o in rates.values()}) > 1:
+            return "its groups decay differently"
+        if rates.get(form.vector) != rates.get(form.bias):
+            return f"'{form.vector}' and '{form.bias}' move at different rates"
+        return None
 
     def _numbers(self, plan: list[Phase]) -> Numbers:
         """What the plan of a round says, as numbers."""

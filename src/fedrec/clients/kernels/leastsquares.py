@@ -48,10 +48,6 @@ class Basis:
     solved: NDArray[np.bool_]
 
 
-def why_not(form: LeastSquares, setting: Setting) -> str | None:
-    return None
-
-
 class LeastSquaresClients:
     """Runs clients that solve their vector; the interface is that of the plain engine."""
 
@@ -67,6 +63,13 @@ class LeastSquaresClients:
 
     def blocks(self, users: Ids) -> list[Ids]:
         return shards(users, np.minimum(self.sizes[users], len(self.prior)) + EACH)
+
+    def why_not(self, plan: list[Phase]) -> str | None:
+        numbers = {"alpha": self.form.alpha, "lam": self.form.lam}
+        once = len(plan) == 1 and not plan[0].groups and plan[0].part == "positives" and plan[0].epochs == 1
+        if not once or any(plan[0].terms[n] != numbers.get(n) for n in plan[0].terms):
+            return "its plan is not one look at the positives with the numbers of its kernel"
+        return None
 
     def fit(
         self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish

@@ -27,14 +27,9 @@ from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
 from fedrec.data.negatives import NEGATIVES, SHUFFLE
-from fedrec.data.samples import PARTS, SUPPORT
+from fedrec.data.samples import PARTS, SUPPORT, draws_negatives
 
 EACH = 50  # samples' worth of work that every client costs, whatever its size
-
-
-def why_not(shape: LogLinear, setting: Setting) -> str | None:
-    """What the method's plan asks for that this kernel does not do; None where it does it all."""
-    return next(filter(None, (_other_moves(phase, shape) for phase in setting.plan(1))), None)
 
 
 def _other_moves(phase: Phase, shape: LogLinear) -> str | None:
@@ -67,6 +62,11 @@ class LogLinearClients:
 
     def blocks(self, users: Ids) -> list[Ids]:
         return shards(users, self.sizes[users] + EACH)
+
+    def why_not(self, plan: list[Phase]) -> str | None:
+        if not draws_negatives(plan):
+            return "its clients train on positives alone"
+        return next(filter(None, (_other_moves(phase, self.shape) for phase in plan)), None)
 
     def _plan(self, phases: list[Phase]) -> NDArray[np.float64]:
         """Phases as numbers: part, epochs, learning rates (0: left alone)."""

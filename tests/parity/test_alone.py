@@ -1,0 +1,28 @@
+"""A fleet of one-client devices gives what the simulator gives: every method, every wrapper over every base."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from fedrec.core.federated import Federated
+from fedrec.testing import MethodContract
+
+spec = importlib.util.spec_from_file_location("everything", Path(__file__).with_name("everything.py"))
+assert spec is not None
+assert spec.loader is not None
+everything = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(everything)
+EVERYTHING = everything.everything()
+
+
+@pytest.mark.parametrize("clients", [None, 0.5], ids=["everyone", "sampled"])
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_one_device_alone(name: str, clients: float | None) -> None:
+    class Alone(MethodContract):
+        method: ClassVar[Federated] = EVERYTHING[name]
+
+    Alone().check_fleet(clients)
