@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fedrec.evaluate.compare import Case, compare, finished
 from fedrec.report.accuracy import page
+from fedrec.study.compare import Case, compare, finished
 
 YARDSTICKS = ["popularity", "itemknn", "ease", "ials", "mf", "ncf"]
 FUSED = ["fedmf", "pfedrec", "fedrecon", "fedrap", "fedals", "fcf"]

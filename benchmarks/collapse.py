@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 import fedrec
-from fedrec.evaluate.collapse import collapse
+from fedrec.study.collapse import collapse
 
 CASES: list[tuple[str, dict[str, float]]] = [
     ("fedmf", {}),

@@ -27,8 +27,8 @@ def load_one(name: str, split_too: bool) -> None:
     print(f"{data!r}")
     print(f"  load   {time.perf_counter() - start:6.2f} s")
     if split_too:
+        from fedrec.core.protocol import STRICT
         from fedrec.data.split import split
-        from fedrec.evaluate.protocol import STRICT
 
         for call in ("first", "again"):  # the first call may compile
             start = time.perf_counter()

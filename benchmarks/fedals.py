@@ -14,23 +14,24 @@ from typing import Any
 import numpy as np
 
 import fedrec
-from fedrec.core.method import Central
+from fedrec.core.scorer import Scorer
 from fedrec.data.split import Split
-from fedrec.engine.round import Federation
+from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import hr, ndcg
 from fedrec.evaluate.ranking import rank_full, rank_sampled
-from fedrec.evaluate.scorer import Scorer
 from fedrec.methods import make
+from fedrec.methods.central.base import CentralAtOnce
 from fedrec.methods.central.ease import EASE
 from fedrec.methods.central.ials import IALS
 from fedrec.methods.central.popularity import Popularity
 from fedrec.methods.fedals import FedALS
+from fedrec.simulate.simulation import Simulation
 
 THREADS = 2
 ALIKE = {"dim": 32, "scale": 0, "popularity": 0}  # exactly the objective of iALS
 PARITY = {"ml-100k": ({"alpha": 1, "lam": 10}, 10), "ml-1m": ({"alpha": 4, "lam": 30}, 25)}
 # Found on validation of seed 0 among λ 30 … 3000 (EASE), α 1 … 256 and λ/α 3 … 20 (iALS).
-YARDSTICKS: dict[str, list[Central]] = {
+YARDSTICKS: dict[str, list[CentralAtOnce]] = {
     "ml-100k": [EASE(lam=300), IALS(dim=64, alpha=4, lam=20)],
     "filmtrust": [EASE(lam=100), IALS(dim=64, alpha=16, lam=80)],
     "movietweetings-100k": [EASE(lam=1000), IALS(dim=64, alpha=64, lam=320)],
@@ -45,22 +46,25 @@ def parts_of(name: str, seed: int) -> Split:
 
 
 def figures(scorer: Scorer, parts: Split, full: bool = True) -> list[float]:
-    ranks = [rank_sampled(scorer, parts, "test", THREADS)]
+    exam = Exam.of(parts)
+    ranks = [rank_sampled(scorer, exam, "test", THREADS)]
     if full:
-        ranks.append(rank_full(scorer, parts, "test", THREADS))
+        ranks.append(rank_full(scorer, exam, "test", THREADS))
     return [100 * metric(r, 10) for r in ranks for metric in (hr, ndcg)]
 
 
-def play(method: Any, parts: Split, seed: int, rounds: int, clients: float | None = None) -> Federation:
-    federation = Federation(method, parts, seed=seed, threads=THREADS, clients=clients, rounds=rounds)
+def play(method: Any, parts: Split, seed: int, rounds: int, clients: float | None = None) -> Simulation:
+    simulation = Simulation(
+        method, parts, seed=seed, threads=THREADS, clients_per_round=clients, rounds=rounds
+    )
     for _ in range(rounds):
-        federation.play(evaluate=True)
-    return federation
+        simulation.play(evaluate=True)
+    return simulation
 
 
-def selected(federation: Federation) -> Scorer:
-    assert federation.selected is not None
-    return federation.scorer(federation.selected.moment)
+def selected(simulation: Simulation) -> Scorer:
+    assert simulation.selected is not None
+    return simulation.scorer(simulation.selected.moment)
 
 
 def line(name: str, runs: list[list[float]], note: str = "") -> None:
@@ -102,8 +106,8 @@ def accuracy(seeds: int) -> None:
             for method in [Popularity(), *yardsticks]:
                 found.setdefault(method.label, []).append(figures(method.fit(parts, seed, THREADS), parts))
             for dim in (32, 128):
-                federation = play(FedALS(dim=dim), parts, seed, 15)
-                found.setdefault(f"fedals d={dim}", []).append(figures(selected(federation), parts))
+                simulation = play(FedALS(dim=dim), parts, seed, 15)
+                found.setdefault(f"fedals d={dim}", []).append(figures(selected(simulation), parts))
         print(f" {name}")
         for label, runs in found.items():
             line(label, runs)
@@ -116,15 +120,15 @@ def rounds(seeds: int) -> None:
     parts = parts_of("ml-100k", 0)
     plays = {"fedals": ({"dim": 32}, 15), "fedmf": ({}, 100), "pfedrec": ({}, 100), "fedrap": ({}, 100)}
     for name, (settings, count) in plays.items():
-        federation = Federation(make(name, settings), parts, threads=THREADS, rounds=count)
-        history = [federation.play(evaluate=True) for _ in range(count)]
+        simulation = Simulation(make(name, settings), parts, threads=THREADS, rounds=count)
+        history = [simulation.play(evaluate=True) for _ in range(count)]
         hits = [r.validation["hr@10"] for r in history if r.validation]
-        best = federation.selected.validation["hr@10"] if federation.selected else max(hits)
+        best = simulation.selected.validation["hr@10"] if simulation.selected else max(hits)
         needed = next(i for i, h in enumerate(hits) if h >= 0.99 * best) + 1
         each = history[0].bytes_up / history[0].clients
         print(
             f"  {name:<10}{needed:>5} rounds {each / 1024:>9.0f} KB per client and round "
-            f"{needed * each / 1024:>10.0f} KB in all, HR {figures(selected(federation), parts, False)[0]:.1f}",
+            f"{needed * each / 1024:>10.0f} KB in all, HR {figures(selected(simulation), parts, False)[0]:.1f}",
             flush=True,
         )
 
@@ -135,10 +139,10 @@ def speed(seeds: int) -> None:
     )
     parts = parts_of("ml-1m", 0)
     for dim in (32, 64, 128):
-        federation = Federation(FedALS(dim=dim - 1), parts, threads=THREADS)  # and the popularity column
-        federation.warm_up()
-        federation.play(evaluate=False)
-        took = [_timed(lambda f=federation: f.play(evaluate=False)) for _ in range(5)]
+        simulation = Simulation(FedALS(dim=dim - 1), parts, threads=THREADS)  # and the popularity column
+        simulation.warm_up()
+        simulation.play(evaluate=False)
+        took = [_timed(lambda f=simulation: f.play(evaluate=False)) for _ in range(5)]
         text = f"  d={dim:<5} fedals {np.median(took):.3f}"
         for cg in (True, False):
             text += f"   implicit {'cg' if cg else 'cholesky'} {_implicit(parts, dim, cg)}"

@@ -24,17 +24,17 @@ def one(users: int, items: int, method: str) -> dict[str, float]:
     """Three rounds without evaluation at one size; the fastest counts."""
     from fedrec.data.split import split
     from fedrec.data.worlds import scalable
-    from fedrec.engine.result import peak_memory_mb
-    from fedrec.engine.round import Federation
     from fedrec.methods import make
+    from fedrec.runs.result import peak_memory_mb
+    from fedrec.simulate.simulation import Simulation
 
     start = time.perf_counter()
     data = scalable(users, items, PER_CLIENT * users)
     parts = split(data)
     ready = time.perf_counter() - start
-    federation = Federation(make(method), parts, threads=2)
-    federation.warm_up()
-    seconds = min(federation.play(evaluate=False).fit_seconds for _ in range(3))
+    simulation = Simulation(make(method), parts, threads=2)
+    simulation.warm_up()
+    seconds = min(simulation.play(evaluate=False).fit_seconds for _ in range(3))
     return {
         "interactions": len(data),
         "made_and_split": ready,

@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedrec
-from fedrec.data.split import Ragged, Split
-from fedrec.engine.join import join
-from fedrec.engine.round import Federation
+from fedrec.core.ragged import Ragged
+from fedrec.data.split import Split
+from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import hits
-from fedrec.evaluate.ranking import count_sampled, held_out
+from fedrec.evaluate.ranking import count_sampled
 from fedrec.methods import make
+from fedrec.serve.join import join
+from fedrec.simulate.simulation import Simulation
 
 THREADS = 2
 GIVEN = (1, 3, 5, 10)
@@ -40,12 +42,12 @@ def only(parts: Split, users: NDArray[np.int64], newest: dict[int, int] | None =
     )
 
 
-def trained(name: str, parts: Split, seed: int) -> Federation:
+def trained(name: str, parts: Split, seed: int) -> Simulation:
     rounds = ROUNDS.get(name, 100)
-    federation = Federation(make(name), parts, seed=seed, threads=THREADS, view="global", rounds=rounds)
+    simulation = Simulation(make(name), parts, seed=seed, threads=THREADS, view="global", rounds=rounds)
     for number in range(1, rounds + 1):
-        federation.play(evaluate=name in ROUNDS or number % EVERY == 0)
-    return federation
+        simulation.play(evaluate=name in ROUNDS or number % EVERY == 0)
+    return simulation
 
 
 def measure(name: str, data: str, seed: int, again: bool) -> dict[str, list[float]]:
@@ -53,9 +55,11 @@ def measure(name: str, data: str, seed: int, again: bool) -> dict[str, list[floa
     able = np.flatnonzero(np.diff(parts.train.indptr) >= max(GIVEN))
     out = np.sort(np.random.default_rng(seed).choice(able, parts.n_users // 10, replace=False))
     stay = np.setdiff1d(np.arange(parts.n_users), out)
-    federation = trained(name, only(parts, stay), seed)
-    assert federation.selected is not None
-    lines = held_out(parts, "test", out)
+    simulation = trained(name, only(parts, stay), seed)
+    assert simulation.selected is not None
+    lines = Exam.of(parts).lines("test", out)
+    popular = np.bincount(simulation.split.trained.items, minlength=parts.n_items).astype(np.float32)
+    negatives = parts.protocol.negatives_per_positive
     found: dict[str, list[float]] = {}
 
     def add(kind: str, scores: Any) -> None:
@@ -63,11 +67,9 @@ def measure(name: str, data: str, seed: int, again: bool) -> dict[str, list[floa
 
     for given in (0, *GIVEN):
         likes = [parts.train.of(u)[len(parts.train.of(u)) - given :].tolist() for u in out]
-        state = federation.selected.moment.after
-        add(
-            "joined",
-            join(federation.method, state, federation.split, likes, seed).some(np.arange(len(out)), lines),
-        )
+        state = simulation.selected.moment.server
+        new = join(simulation.server, state, likes, popular, negatives)
+        add("joined", new.some(np.arange(len(out)), lines))
         if again and given:
             whole = trained(name, only(parts, np.arange(parts.n_users), {int(u): given for u in out}), seed)
             assert whole.selected is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 import fedrec
-from fedrec.evaluate.landscape import landscape
+from fedrec.study.landscape import landscape
 
 
 def main() -> None:

@@ -8,10 +8,11 @@ import time
 
 import numpy as np
 
+from fedrec.core.factors import Factors
 from fedrec.core.rng import generator
 from fedrec.data.interactions import from_codes
 from fedrec.data.split import split
-from fedrec.evaluate.factors import Factors
+from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.ranking import rank_full, rank_sampled, top_k
 
 
@@ -30,14 +31,14 @@ def main() -> None:
     times = np.arange(asked.rows)
     made = from_codes("made", users, items, times, np.arange(asked.users), np.arange(asked.items))
     parts = split(made)
-    _ = parts.candidates, parts.trained
+    exam = Exam.of(parts)
     tables = (rng.normal(size=(n, asked.dim)).astype(np.float32) for n in (parts.n_users, parts.n_items))
     factors = Factors(*tables)
 
     jobs = {
-        "full ranking": lambda: rank_full(factors, parts, "test", asked.threads),
-        "sampled ranking": lambda: rank_sampled(factors, parts, "test", asked.threads),
-        "top 10": lambda: top_k(factors, parts, 10, threads=asked.threads),
+        "full ranking": lambda: rank_full(factors, exam, "test", asked.threads),
+        "sampled ranking": lambda: rank_sampled(factors, exam, "test", asked.threads),
+        "top 10": lambda: top_k(factors, parts.trained, 10, threads=asked.threads),
     }
     print(f"{parts.n_users:,} users, {parts.n_items:,} items, d={asked.dim}, {asked.threads} threads")
     for name, job in jobs.items():

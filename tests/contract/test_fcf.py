@@ -8,8 +8,8 @@ import numpy as np
 
 from fedrec.core.federated import Federated
 from fedrec.data.split import split
-from fedrec.engine.round import Federation
 from fedrec.methods.fcf import FCF
+from fedrec.simulate.simulation import Simulation
 from fedrec.testing import MethodContract
 
 
@@ -21,11 +21,11 @@ class TestFCF(MethodContract):
     def test_the_step_is_that_of_the_papers_uploads(self) -> None:
         """f_ui = c_ui (p_ui − x_u·y_i) x_u for all users and items, written out in full."""
         method = FCF(dim=4, alpha=3, lam=2, lr=0.1)
-        federation = Federation(method, split(self.world))
-        federation.play(evaluate=False)  # so that the Gramian is that of the table
-        before = federation.state
-        federation.play(evaluate=False)
-        parts, y = federation.split, before.shared["items"].astype(np.float64)
+        simulation = Simulation(method, split(self.world))
+        simulation.play(evaluate=False)  # so that the Gramian is that of the table
+        before = simulation.server.state
+        simulation.play(evaluate=False)
+        parts, y = simulation.split, before.shared["items"].astype(np.float64)
         p = np.zeros((parts.n_users, parts.n_items))
         for u in range(parts.n_users):
             p[u, parts.train.of(u)] = 1
@@ -41,12 +41,12 @@ class TestFCF(MethodContract):
         m = 0.4 * before.server["adam.items.m"] + 0.6 * slope
         v = 0.99 * before.server["adam.items.v"] + 0.01 * slope**2
         expected = y - 0.1 * m / (1 - 0.4**2) / (np.sqrt(v / (1 - 0.99**2)) + 1e-8)
-        np.testing.assert_allclose(federation.state.shared["items"], expected, atol=2e-4)
+        np.testing.assert_allclose(simulation.server.state.shared["items"], expected, atol=2e-4)
 
     def test_bytes_are_the_papers(self) -> None:
-        federation = Federation(self.method, split(self.world))
-        record = federation.play(evaluate=False)
-        assert record.bytes_up == record.clients * federation.split.n_items * 8 * 4
+        simulation = Simulation(self.method, split(self.world))
+        record = simulation.play(evaluate=False)
+        assert record.bytes_up == record.clients * simulation.split.n_items * 8 * 4
 
 
 class TestFCFPlain(TestFCF):
@@ -54,9 +54,9 @@ class TestFCFPlain(TestFCF):
 
     def test_both_engines_agree(self) -> None:
         plain, fused = (
-            Federation(self.method, split(self.world), engine_name=name) for name in ("plain", "fused")
+            Simulation(self.method, split(self.world), engine=name) for name in ("plain", "fused")
         )
-        for federation in (plain, fused):
-            federation.play(evaluate=False)
-        a, b = plain.state.shared["items"], fused.state.shared["items"]
+        for simulation in (plain, fused):
+            simulation.play(evaluate=False)
+        a, b = plain.server.state.shared["items"], fused.server.state.shared["items"]
         assert np.abs(a - b).max() < 1e-3

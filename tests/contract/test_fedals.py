@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedrec.clients.kernels.leastsquares import LeastSquaresClients
 from fedrec.core.federated import Federated
 from fedrec.data.split import split
-from fedrec.engine.als import ALS
-from fedrec.engine.round import Federation
 from fedrec.methods.fedals import FedALS
+from fedrec.simulate.simulation import Simulation
 from fedrec.testing import MethodContract
 
 
@@ -20,20 +20,21 @@ class TestFedALS(MethodContract):
 
     def test_a_client_that_is_not_finite_is_dropped_and_stays_as_it_was(self) -> None:
         """Without sampled negatives no row of this world is one client's alone: break a vector instead."""
-        federation = Federation(self.method, split(self.world))
-        assert isinstance(federation.engine, ALS)
-        solve = federation.engine._solve
+        simulation = Simulation(self.method, split(self.world))
+        engine = simulation.clients.engine
+        assert isinstance(engine, LeastSquaresClients)
+        solve = engine._solve
 
-        def broken(state: Any, users: Any) -> Any:
-            w = solve(state, users)
+        def broken(shared: Any, users: Any) -> Any:
+            w = solve(shared, users)
             w[users == 7] = np.nan
             return w
 
-        federation.engine._solve = broken  # type: ignore[method-assign]
-        record = federation.play(evaluate=False)
+        engine._solve = broken  # type: ignore[method-assign]
+        record = simulation.play(evaluate=False)
         assert record.dropped == 1
         assert np.isfinite(record.loss)
-        for name, values in federation.state.shared.items():
+        for name, values in simulation.server.state.shared.items():
             assert np.isfinite(values).all(), f"'{name}' is not finite"
 
 

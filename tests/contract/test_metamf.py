@@ -8,12 +8,20 @@ import numpy as np
 import pytest
 
 from fedrec.channel.laplace import Laplace
+from fedrec.channel.stage import Stage
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated
 from fedrec.data.split import split
-from fedrec.engine.round import Federation
 from fedrec.methods.metamf import MetaMF
+from fedrec.simulate.simulation import Simulation
 from fedrec.testing import MethodContract, Spy
+
+
+class SumsOnly(Stage):
+    """A stage behind which the server sees no single upload."""
+
+    name: ClassVar[str] = "sums"
+    hides_single: ClassVar[bool] = True
 
 
 class TestMetaMF(MethodContract):
@@ -25,30 +33,45 @@ class TestMetaMF(MethodContract):
 
     def test_local_is_refused_in_a_sentence(self) -> None:
         with pytest.raises(FedrecError, match="cannot learn locally"):
-            Federation(self.method, split(self.world), local=True)
+            Simulation(self.method, split(self.world), local=True)
 
-    def test_noise_on_sums_is_refused_in_a_sentence(self) -> None:
-        with pytest.raises(FedrecError, match="looks at single ones"):
-            Federation(self.method, split(self.world), channel=[Laplace(strength=0.1)])
+    def test_what_shows_nothing_but_sums_is_refused_in_a_sentence(self) -> None:
+        with pytest.raises(
+            FedrecError, match=r"'sums' shows .* of metamf looks at single uploads: leave it out"
+        ):
+            Simulation(self.method, split(self.world), channel=[SumsOnly()])
+
+    def test_noise_of_each_device_is_back_propagated(self) -> None:
+        plain, noisy = (
+            Simulation(self.method, split(self.world), channel=channel)
+            for channel in ([], [Laplace(strength=0.1)])
+        )
+        for simulation in (plain, noisy):
+            simulation.play(evaluate=False)
+        for name, values in noisy.server.state.server.items():
+            assert np.isfinite(values).all()
+            if not name.startswith("adam"):
+                assert not np.array_equal(values, plain.server.state.server[name]), f"no noise in '{name}'"
 
     def test_back_propagated_uploads_are_the_gradient_of_the_whole(self) -> None:
         """With and without a channel that looks at single uploads, the server makes the same step."""
-        plain, spied = (Federation(self.method, split(self.world), channel=c) for c in ([], [Spy()]))
-        for federation in (plain, spied):
-            federation.play(evaluate=False)
-        for name, values in plain.state.server.items():
-            np.testing.assert_allclose(values, spied.state.server[name], rtol=1e-3, atol=2e-4, err_msg=name)
+        plain, spied = (Simulation(self.method, split(self.world), channel=c) for c in ([], [Spy()]))
+        for simulation in (plain, spied):
+            simulation.play(evaluate=False)
+        theirs = spied.server.state.server
+        for name, values in plain.server.state.server.items():
+            np.testing.assert_allclose(values, theirs[name], rtol=1e-3, atol=2e-4, err_msg=name)
 
     def test_a_client_that_is_not_finite_is_dropped(self) -> None:
-        federation = Federation(self.method, split(self.world))
-        users = federation.state.server["users"]
+        simulation = Simulation(self.method, split(self.world))
+        users = simulation.server.state.server["users"]
         users[7] = 1e18  # so large that its model overflows
-        record = federation.play(evaluate=False)
+        record = simulation.play(evaluate=False)
         assert record.dropped == 1
-        others = np.delete(federation.state.server["users"], 7, axis=0)
+        others = np.delete(simulation.server.state.server["users"], 7, axis=0)
         assert np.isfinite(others).all()
 
     def test_a_client_downloads_the_model_that_was_made_for_it(self) -> None:
-        record = Federation(self.method, split(self.world)).play(evaluate=False)
+        record = Simulation(self.method, split(self.world)).play(evaluate=False)
         table, predictor = self.world.n_items * 4 + 4 * 8, 8 * 4 + 4 + 4 + 1
         assert record.bytes_down == record.clients * 4 * (table + predictor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,8 +12,8 @@ import torch
 
 import fedrec
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Federated, View
-from fedrec.core.gradient import Batch
+from fedrec.core.federated import Batch, Federated, View
+from fedrec.core.slots import Catalog
 from fedrec.data.interactions import Interactions
 from fedrec.methods import make
 from fedrec.methods.fedmf import FedMF
@@ -19,7 +21,7 @@ from fedrec.methods.fedncf import FedNCF
 from fedrec.methods.fedrap import FedRAP
 from fedrec.methods.fedrecon import FedRecon
 from fedrec.methods.pfedrec import PFedRec
-from fedrec.testing import MethodContract, Spy, trained
+from fedrec.testing import MethodContract, Spy, scores, trained
 from fedrec.wrap.dualper import DualPer
 from fedrec.wrap.gel import GEL
 from fedrec.wrap.plgc import PLGC, redundancy
@@ -81,44 +83,73 @@ def test_chains_learn_the_two_tastes(chain: str) -> None:
 
 def test_the_server_gets_the_local_table_and_devices_keep_it(tastes: Interactions) -> None:
     """G + mean of uploads is the mean of the clients' tables, which are G where they hold no row."""
-    federation, moment = trained(PLGC(FedMF(dim=4)), tastes, 3)
-    before = federation.state
     spy = Spy()
-    federation.channel = [spy]
-    federation.play(evaluate=False)
-    (upload,) = spy.seen
-    start = 0
-    for c, user in enumerate(federation.engine.blocks(federation.everyone)[0]):
-        end = upload.held.indptr[c + 1]
-        kept = federation.state.rows["items_local"].get(np.array([user]))
-        at = np.searchsorted(kept.held.items, upload.held.items[start:end])
-        np.testing.assert_array_equal(kept.held.items[at], upload.held.items[start:end])
-        expected = kept.values[at] - before.shared["items"][upload.held.items[start:end]]
-        np.testing.assert_allclose(upload.rows["items"][start:end], expected, rtol=1e-4, atol=1e-4)
-        earlier = before.rows["items_local"].get(np.array([user])).held.items
-        assert set(earlier) <= set(kept.held.items), "rows of earlier rounds are gone"
-        start = end
-    assert moment.after.round == 3
+    simulation, moment = trained(PLGC(FedMF(dim=4)), tastes, 3, channel=[spy])
+    assert moment.round == 3
+    before = simulation.moment
+    spy.seen.clear()
+    simulation.play(evaluate=False)
+    (block,) = simulation.clients.engine.blocks(simulation.clients.everyone)
+    for user, upload in zip(block, spy.seen, strict=True):
+        kept = simulation.clients.state.rows["items_local"].get(np.array([user]))
+        sent = upload.items.items
+        at = np.searchsorted(kept.items.items, sent)
+        np.testing.assert_array_equal(kept.items.items[at], sent)
+        expected = kept.values[at] - before.server.shared["items"][sent]
+        np.testing.assert_allclose(upload.rows["items"], expected, rtol=1e-4, atol=1e-4)
+        earlier = before.devices.rows["items_local"].get(np.array([user])).items.items
+        assert set(earlier) <= set(kept.items.items), "rows of earlier rounds are gone"
 
 
-def test_the_weight_is_recorded(tastes: Interactions) -> None:
+def test_the_mean_weight_is_recorded(tastes: Interactions) -> None:
     per_client: list[Any] = []
+
+    def look(record: Any, simulation: Any) -> None:
+        took_part = simulation.server.cohort(record.round)
+        per_client.append(simulation.clients.state.lines["mix"][took_part].copy())
+
     run = fedrec.run(
         "fedmf+plgc",
         tastes,
         rounds=3,
         settings={"dim": 4},
         clients=30,
-        callbacks=[lambda record, federation: per_client.append(federation.state.private["mix"])],
+        callbacks=[look],
     )
     for line, weights in zip(run.lines, per_client, strict=True):
-        took_part = [user for user, weight in enumerate(line["mix"]) if weight is not None]
-        assert len(line["mix"]) == tastes.n_users
-        assert len(took_part) == 30
-        np.testing.assert_allclose([line["mix"][u] for u in took_part], weights[took_part], atol=1e-4)
-        assert line["mix_mean"] == pytest.approx(weights[took_part].mean())
-        assert 0.1 <= line["mix_min"] <= line["mix_mean"] <= line["mix_max"] <= 0.9
-    assert len(run.history["mix"][0]) == tastes.n_users
+        assert line["clients"] == len(weights) == 30
+        assert line["mix_mean"] == pytest.approx(weights.mean(), rel=1e-5)
+        assert 0.1 <= weights.min() < line["mix_mean"] < weights.max() <= 0.9
+    assert run.history["mix_mean"].to_list() == [line["mix_mean"] for line in run.lines]
+
+
+def test_the_history_holds_nothing_of_single_users(tastes: Interactions, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run = fedrec.run("fedmf+plgc", tastes, rounds=2, settings={"dim": 4}, out=out)
+    written = [json.loads(text) for text in (out / "history.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(written) == len(run.lines) == 2
+    for line in (*written, *run.lines):
+        assert {name for name in line if name.startswith("mix")} == {"mix_mean"}
+        figures = {**line, **line["validation"]}
+        figures.pop("validation")
+        assert all(isinstance(value, int | float) for value in figures.values()), "a list, or a table"
+
+
+@pytest.mark.parametrize("spec", ["fedmf+plgc", "fedmf+plgc+gel", "fedmf+gel+plgc"])
+def test_a_fixed_weight_ranks_in_any_chain(spec: str, tastes: Interactions) -> None:
+    """A device ranks with 0.9 of its own row and 0.1 of the merged one, where it has one of its own."""
+    method = make(spec, {"dim": 4, "balance": "fixed", "share": 0.9})
+    assert isinstance(method, Federated)
+    simulation, moment = trained(method, tastes, 3)
+    lines, shared = moment.devices.lines, moment.server.shared["items"]
+    np.testing.assert_array_equal(lines["mix"], np.full(tastes.n_users, 0.9, np.float32))
+    found = scores(simulation, moment, "own")
+    for user in simulation.clients.everyone:
+        kept = moment.devices.rows["items_local"].get(np.array([user]))
+        table = shared.copy()
+        table[kept.items.items] = 0.9 * kept.values + 0.1 * shared[kept.items.items]
+        expected = table @ lines["score"][user] + lines["bias"][user]
+        np.testing.assert_allclose(found[user], expected, rtol=1e-4, atol=1e-5)
 
 
 class Undeclared(FedMF):
@@ -126,7 +157,7 @@ class Undeclared(FedMF):
 
     name: ClassVar[str] = "undeclared"
 
-    def log_linear(self) -> None:
+    def kernel(self, catalog: Catalog) -> None:
         return None
 
 
@@ -177,7 +208,7 @@ def test_the_redundancy_loss_by_hand() -> None:
         ),
         ("fedmf+plgc+plgc", {}, "has plgc in it already"),
         ("fedmf+gel+plgc+gel", {}, "has gel in it already"),
-        ("fedrecgel+plgc", {}, "needs a gradient: set server=mean"),
+        ("fedrecgel+plgc", {}, "needs a gradient: take a method whose clients' moves are averaged"),
         ("fedals+plgc", {}, "goes over methods trained by gradient steps"),
         ("ease+plgc", {}, "goes over methods trained by gradient steps"),
     ],

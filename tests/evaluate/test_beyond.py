@@ -39,7 +39,7 @@ def test_popularity_covers_little_and_is_unequal():
     users = np.repeat(np.arange(50), 20).astype(np.int32)
     items = np.concatenate([rng.choice(200, 20, replace=False) for _ in range(50)]).astype(np.int32)
     parts = split(from_codes("made", users, items, np.arange(1000), np.arange(50), np.arange(200)))
-    found = beyond(top_k(Popularity().fit(parts), parts, 10)[0], parts)
+    found = beyond(top_k(Popularity().fit(parts), parts.trained, 10)[0], parts)
     assert set(found) == {"coverage@10", "gini@10", "novelty@10"}
     assert found["coverage@10"] < 0.2
     assert found["gini@10"] > 0.8

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from fedrec.core.protocol import PAPER, STRICT
 from fedrec.data.interactions import from_codes
 from fedrec.data.split import split
 from fedrec.evaluate.controls import controls
-from fedrec.evaluate.protocol import PAPER, STRICT
 
 
 def made(n_users=300, n_items=400, rows=30):

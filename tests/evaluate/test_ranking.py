@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedrec.core.factors import Factors
+from fedrec.core.ragged import Ragged
 from fedrec.data.interactions import from_codes
-from fedrec.data.split import Ragged, split
-from fedrec.evaluate.factors import Factors
+from fedrec.data.split import split
+from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.ranking import rank_full, rank_sampled, top_k
 
 
@@ -55,8 +57,9 @@ def test_equals_the_naive_ranking(which, world):
     rows, n_items, scores = world
     parts = split(make(rows, n_items), "paper")  # repeated rows kept: a held-out item may be trained on
     positives = parts.valid if which == "valid" else parts.test
-    sampled = rank_sampled(Table(scores), parts, which)
-    full = rank_full(Table(scores), parts, which)
+    exam = Exam.of(parts)
+    sampled = rank_sampled(Table(scores), exam, which)
+    full = rank_full(Table(scores), exam, which)
     for u in range(parts.n_users):
         drawn = (parts.candidates.valid if which == "valid" else parts.candidates.test)[u]
         assert tuple(r[u] for r in sampled) == naive(scores[u], positives[u], drawn[drawn >= 0])
@@ -69,7 +72,7 @@ def test_equals_the_naive_ranking(which, world):
 def test_top_k_equals_sorting(world, k, include_seen):
     rows, n_items, scores = world
     parts = split(make(rows, n_items), "paper")
-    items, values = top_k(Table(scores), parts, k, include_seen=include_seen)
+    items, values = top_k(Table(scores), parts.trained, k, include_seen=include_seen)
     for u in range(parts.n_users):
         seen = set() if include_seen else set(parts.train.of(u))
         free = [i for i in range(n_items) if i not in seen and np.isfinite(scores[u, i])]
@@ -81,31 +84,33 @@ def test_top_k_equals_sorting(world, k, include_seen):
 
 def test_non_finite_scores_rank_against_the_positive():
     parts = split(make([[0, 1, 2]], 8))
+    exam = Exam.of(parts)
     for bad in (np.nan, np.inf, -np.inf):
         scores = np.zeros((1, 8))
         scores[0, parts.test[0]] = 1
         scores[0, 5] = bad  # a candidate that did not come out counts as ahead
-        assert rank_full(Table(scores), parts, "test").ahead[0] == 1
+        assert rank_full(Table(scores), exam, "test").ahead[0] == 1
         scores = np.zeros((1, 8))
         scores[0, parts.test[0]] = bad  # a positive that did not come out is last
-        assert rank_full(Table(scores), parts, "test").ahead[0] == 5
-        sampled = rank_sampled(Table(scores), parts, "test")
+        assert rank_full(Table(scores), exam, "test").ahead[0] == 5
+        sampled = rank_sampled(Table(scores), exam, "test")
         assert sampled.ahead[0] == sampled.among[0] > 0
 
 
 def test_one_item():
     parts = split(make([[0] * 5], 1), "paper")
-    for ranks in (rank_full(Table([[1]]), parts, "test"), rank_sampled(Table([[1]]), parts, "test")):
+    exam = Exam.of(parts)
+    for ranks in (rank_full(Table([[1]]), exam, "test"), rank_sampled(Table([[1]]), exam, "test")):
         assert [int(r[0]) for r in ranks] == [0, 0, 0]
-    assert top_k(Table([[1]]), parts, 3)[0].tolist() == [[-1, -1, -1]]
+    assert top_k(Table([[1]]), parts.trained, 3)[0].tolist() == [[-1, -1, -1]]
 
 
 def test_a_user_who_has_seen_everything_has_nothing_to_rank_against():
-    parts = split(make([[0, 1, 2, 3], [0, 1, 2]], 4))
-    full = rank_full(Table(np.ones((2, 4))), parts, "test")
+    exam = Exam.of(split(make([[0, 1, 2, 3], [0, 1, 2]], 4)))
+    full = rank_full(Table(np.ones((2, 4))), exam, "test")
     assert full.among.tolist() == [0, 1]
     assert full.ahead.tolist() == [0, 1]  # a hit at rank 0; a tie against the other
-    assert rank_sampled(Table(np.ones((2, 4))), parts, "test").among[0] == 0
+    assert rank_sampled(Table(np.ones((2, 4))), exam, "test").among[0] == 0
 
 
 @pytest.fixture
@@ -133,22 +138,22 @@ def test_factors_without_bias():
 def test_same_bits_for_any_number_of_threads(factors):
     model, parts = factors
     for rank in (rank_full, rank_sampled):
-        one, many = (rank(model, parts, "test", threads) for threads in (1, 4))
+        one, many = (rank(model, Exam.of(parts), "test", threads) for threads in (1, 4))
         assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True))
-    one, many = (top_k(model, parts, 10, threads=threads) for threads in (1, 4))
+    one, many = (top_k(model, parts.trained, 10, threads=threads) for threads in (1, 4))
     assert np.array_equal(one[0], many[0])
     assert np.array_equal(one[1], many[1])
 
 
 def test_top_k_of_chosen_users_and_own_masks(factors):
     model, parts = factors
-    everyone, scores = top_k(model, parts, 10)
-    chosen = top_k(model, parts, 10, users=[600, 2])
+    everyone, scores = top_k(model, parts.trained, 10)
+    chosen = top_k(model, parts.trained, 10, users=[600, 2])
     assert np.array_equal(chosen[0], everyone[[600, 2]])
     assert np.array_equal(chosen[1], scores[[600, 2]])
-    assert top_k(model, parts, 10, users=[])[0].shape == (0, 10)
+    assert top_k(model, parts.trained, 10, users=[])[0].shape == (0, 10)
     nothing = Ragged(np.zeros(701, np.int64), np.zeros(0, np.int32))
-    assert np.array_equal(top_k(model, nothing, 5)[0], top_k(model, parts, 5, include_seen=True)[0])
+    assert np.array_equal(top_k(model, nothing, 5)[0], top_k(model, parts.trained, 5, include_seen=True)[0])
 
 
 def test_an_error_in_a_thread_is_raised(factors):
@@ -159,4 +164,4 @@ def test_an_error_in_a_thread_is_raised(factors):
             raise ValueError("no scores")
 
     with pytest.raises(ValueError, match="no scores"):
-        rank_full(Broken([[0]]), parts, "test", threads=2)
+        rank_full(Broken([[0]]), Exam.of(parts), "test", threads=2)

@@ -14,6 +14,7 @@ from fedrec.data.negatives import draw
 from fedrec.data.split import split
 from fedrec.data.worlds import two_tastes
 from fedrec.evaluate.controls import controls
+from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import summary
 from fedrec.evaluate.ranking import rank_full, rank_sampled
 from fedrec.methods.central import itemitem
@@ -175,17 +176,19 @@ def within(ranks, low, high):
 
 def test_figures_on_ml_100k():
     parts = split(real("ml-100k"))
+    exam = Exam.of(parts)
     popularity, ease, ials = (m.fit(parts, 0, 2) for m in (Popularity(), EASE(), IALS()))
-    within(rank_sampled(popularity, parts, "test"), [37, 0], [44, 100])
-    within(rank_sampled(ease, parts, "test"), [61.5, 35], [68, 40])
-    within(rank_sampled(ials, parts, "test"), [61.5, 35], [68.5, 40])
-    within(rank_full(ease, parts, "test"), [11.5, 0], [16.5, 100])
+    within(rank_sampled(popularity, exam, "test"), [37, 0], [44, 100])
+    within(rank_sampled(ease, exam, "test"), [61.5, 35], [68, 40])
+    within(rank_sampled(ials, exam, "test"), [61.5, 35], [68.5, 40])
+    within(rank_full(ease, exam, "test"), [11.5, 0], [16.5, 100])
 
 
 def test_ease_on_ml_1m():
     parts = split(real("ml-1m"))
+    exam = Exam.of(parts)
     ease = EASE(lam=1000).fit(parts, 0, 2)
-    within(rank_sampled(ease, parts, "test", 2), [68.5, 41.5], [71, 44])
+    within(rank_sampled(ease, exam, "test", 2), [68.5, 41.5], [71, 44])
 
 
 def test_counter_on_ml_100k():

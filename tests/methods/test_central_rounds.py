@@ -10,14 +10,16 @@ import pytest
 
 import fedrec
 from fedrec.core.errors import FedrecError
-from fedrec.core.method import CentralInRounds
+from fedrec.core.federated import Phase
 from fedrec.data.interactions import Interactions
+from fedrec.data.passes import draw_pass
+from fedrec.data.samples import draw_samples
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import two_tastes
-from fedrec.engine.passes import Passes, draw_pass
-from fedrec.engine.samples import draw_samples
+from fedrec.methods.central.base import CentralInRounds
 from fedrec.methods.central.mf import MF
 from fedrec.methods.central.ncf import NCF
+from fedrec.simulate.passes import Passes
 
 METHODS = [MF(dim=4, lr=0.03), NCF(dim=4, hidden=(8,), lr=0.03, batch_size=64)]
 
@@ -36,19 +38,19 @@ def after(method: CentralInRounds, parts: Split, rounds: int, seed: int = 0) -> 
 @pytest.mark.parametrize("method", METHODS, ids=name_of)
 def test_learns_two_tastes(method: CentralInRounds) -> None:
     parts = split(two_tastes())
-    passes = after(method, parts, 40)
-    scores = method.scorer(passes.state.server).all(passes.everyone)
+    passes, everyone = after(method, parts, 40), np.arange(parts.n_users)
+    scores = method.scorer(passes.state.server).all(everyone)
     wrong = np.arange(parts.n_items) % 2 != parts.users[:, None] % 2
     median = [np.median(row[bad]) for row, bad in zip(scores, wrong, strict=True)]
-    assert np.mean(scores[passes.everyone, parts.test] > median) >= 0.9
+    assert np.mean(scores[everyone, parts.test] > median) >= 0.9
 
 
 def test_a_pass_holds_what_the_clients_of_a_federation_would_train_on(small_split: Split) -> None:
-    users, items, labels = draw_pass(small_split, 3, 2)
+    users, items, labels = draw_pass(small_split.clients(), 3, 2)
     chosen = np.array([5])
-    theirs = draw_samples(small_split, 3, 2, chosen, [])
+    theirs = draw_samples(small_split.clients(), 3, 2, chosen, [Phase([])])
     assert theirs.counts[0] == (users == 5).sum()
-    assert set(items[users == 5]) == set(theirs.held().items)
+    assert set(items[users == 5]) == set(theirs.items().items)
     assert sorted(items[(users == 5) & (labels == 1)]) == sorted(small_split.train.of(5))
 
 
@@ -74,7 +76,7 @@ def test_mf_takes_the_steps_of_adam(small_split: Split) -> None:
     method = MF(dim=4, lr=0.01, batch_size=10**6)
     passes = Passes(method, small_split)
     start = {name: torch.tensor(values, requires_grad=True) for name, values in passes.state.server.items()}
-    samples = draw_pass(small_split, 0, 1)
+    samples = draw_pass(small_split.clients(), 0, 1)
     users, items = (torch.from_numpy(part.astype(np.int64)) for part in samples[:2])
     w, v = start["users"][users], start["items"][items]
     logits = (w[:, :4] * v[:, :4]).sum(1) + w[:, 4]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedrec.clients.engine import Wish
 from fedrec.core.errors import FedrecError
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
-from fedrec.engine.interface import Ask
-from fedrec.engine.round import Federation
 from fedrec.methods import make
 from fedrec.methods.central.ials import IALS
 from fedrec.methods.fedals import FedALS
+from fedrec.simulate.simulation import Simulation
 
 IALS_LIKE = {"scale": 0, "popularity": 0}
 
@@ -22,11 +22,17 @@ def parts() -> Split:
     return split(scalable(150, 100, 4000))
 
 
-def table(method: FedALS, parts: Split, rounds: int, clients: float | None = None) -> Federation:
-    federation = Federation(method, parts, clients=clients)
+def table(method: FedALS, parts: Split, rounds: int, clients: float | None = None) -> Simulation:
+    simulation = Simulation(method, parts, clients_per_round=clients)
     for _ in range(rounds):
-        federation.play(evaluate=False)
-    return federation
+        simulation.play(evaluate=False)
+    return simulation
+
+
+def users_of(simulation: Simulation) -> np.ndarray:
+    """The vectors that the clients rank with."""
+    clients = simulation.clients
+    return clients.part(simulation.server.standing(), clients.everyone, own=False).lines["user"]
 
 
 def objective(w: np.ndarray, v: np.ndarray, parts: Split, alpha: float, lam: float) -> float:
@@ -41,9 +47,9 @@ def objective(w: np.ndarray, v: np.ndarray, parts: Split, alpha: float, lam: flo
 @pytest.mark.parametrize(("alpha", "lam"), [(1, 10), (10, 20), (100, 100)])
 def test_reaches_the_centralised_optimum(parts: Split, alpha: float, lam: float) -> None:
     method = FedALS(dim=8, alpha=alpha, lam=lam, **IALS_LIKE)
-    federation = table(method, parts, 40)
-    v = federation.state.shared["items"]
-    w = federation.engine.held(federation.state, 0, federation.everyone, "global").private["user"]
+    simulation = table(method, parts, 40)
+    v = simulation.server.state.shared["items"]
+    w = users_of(simulation)
     central = IALS(dim=8, alpha=alpha, lam=lam, sweeps=40).fit(parts)
     best = objective(central.users, central.items, parts, alpha, lam)
     assert objective(w, v, parts, alpha, lam) < 1.02 * best
@@ -53,30 +59,31 @@ def test_sampled_cohorts_come_near(parts: Split) -> None:
     method = FedALS(dim=8, alpha=4, lam=10, **IALS_LIKE)
     figures = []
     for clients, rounds in ((None, 15), (0.2, 60)):
-        federation = table(method, parts, rounds, clients)
-        v = federation.state.shared["items"]
-        w = federation.engine.held(federation.state, 0, federation.everyone, "global").private["user"]
+        simulation = table(method, parts, rounds, clients)
+        v = simulation.server.state.shared["items"]
+        w = users_of(simulation)
         figures.append(objective(w, v, parts, 4, 10))
     assert figures[1] < 1.05 * figures[0]
 
 
 def test_uploads_are_the_positives_and_nothing_else(parts: Split) -> None:
-    federation = Federation(FedALS(dim=4), parts)
-    fitted = federation.engine.fit(federation.state, 1, np.array([3]), Ask(single=True))
-    np.testing.assert_array_equal(fitted.sent.held.items, parts.trained.of(3))
+    simulation = Simulation(FedALS(dim=4), parts)
+    clients, told = simulation.clients, simulation.server.broadcast(1)
+    fitted = clients.engine.fit(told, clients.state, np.array([3]), clients.plan(1), Wish(single=True))
+    np.testing.assert_array_equal(fitted.sent.items.items, parts.trained.of(3))
     outer = fitted.sent.dense["outer"][0]
     values, vectors = np.linalg.eigh(outer)
     found = vectors[:, -1] * np.sqrt(values[-1])  # this is why it is meant for secure aggregation
-    w = fitted.private["user"][0]
+    w = fitted.lines["user"][0]
     np.testing.assert_allclose(found * np.sign(found @ w), w, atol=1e-5)
 
 
 def test_settings_come_from_the_data_where_they_are_left_to_it(parts: Split) -> None:
-    suited = FedALS().suited(parts)
-    assert isinstance(suited.alpha, float)
-    assert isinstance(suited.lam, float)
-    assert suited.suited(parts) == suited
-    assert FedALS(alpha=3, lam=7).suited(parts) == FedALS(alpha=3, lam=7)
+    alpha, lam = FedALS().numbers(parts.catalog)
+    assert isinstance(alpha, float)
+    assert isinstance(lam, float)
+    assert FedALS(alpha=alpha, lam=lam).numbers(parts.catalog) == (alpha, lam)
+    assert FedALS(alpha=3, lam=7).numbers(parts.catalog) == (3, 7)
     assert make("fedals", {"alpha": "2.5"}).alpha == 2.5  # type: ignore[attr-defined]
 
 

@@ -10,15 +10,16 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.slots import Catalog
 from fedrec.data.split import split
 from fedrec.data.worlds import two_tastes
-from fedrec.engine.round import Diverged, Federation
 from fedrec.methods.fedrap import FedRAP
+from fedrec.server.divergence import Diverged
+from fedrec.simulate.simulation import Simulation
 
 
-def federation(**settings: object) -> Federation:
-    return Federation(FedRAP(**{"dim": 8, "lr_args": 10, **settings}), split(two_tastes(), "paper", 0))
+def simulation(**settings: object) -> Simulation:
+    return Simulation(FedRAP(**{"dim": 8, "lr_args": 10, **settings}), split(two_tastes(), "paper", 0))
 
 
-def play(trained: Federation, rounds: int) -> None:
+def play(trained: Simulation, rounds: int) -> None:
     for _ in range(rounds):
         trained.play(evaluate=True)
 
@@ -45,19 +46,22 @@ def test_rates_fall_over_rounds() -> None:
 def test_sparsity_is_in_the_history_and_grows_with_the_weight() -> None:
     run = fedrec.run(FedRAP(dim=8, lr_args=10), two_tastes(), rounds=3, threads=1)
     assert run.history["sparsity"].is_between(0, 1).all()
-    mild, strong = (federation(mu=mu, schedule="fixed", lam=0) for mu in (0.0, 3.0))
+    mild, strong = (simulation(mu=mu, schedule="fixed", lam=0) for mu in (0.0, 3.0))
     for _ in range(20):
         less, more = mild.play(evaluate=False), strong.play(evaluate=False)
-    assert np.abs(strong.state.shared["common"]).mean() < np.abs(mild.state.shared["common"]).mean()
+    assert (
+        np.abs(strong.server.state.shared["common"]).mean()
+        < np.abs(mild.server.state.shared["common"]).mean()
+    )
     assert more.diagnostics["sparsity"] >= less.diagnostics["sparsity"]
 
 
 @pytest.mark.parametrize("engine", ["plain", "fused"])
 def test_rows_that_the_threshold_zeroes_are_neither_counted_nor_sent(engine: str) -> None:
     method = FedRAP(dim=8, lr_args=10, prox=10.0, schedule="fixed")  # nothing survives this
-    trained = Federation(method, split(two_tastes(), "paper", 0), engine_name=engine)
+    trained = Simulation(method, split(two_tastes(), "paper", 0), engine=engine)
     first, second = trained.play(evaluate=False), trained.play(evaluate=False)
-    assert not trained.state.shared["common"].any()
+    assert not trained.server.state.shared["common"].any()
     assert first.bytes_up > 0, "rows went to zero: that is a move"
     assert second.bytes_up == 0
     assert first.bytes_down > 0
@@ -67,25 +71,26 @@ def test_rows_that_the_threshold_zeroes_are_neither_counted_nor_sent(engine: str
 
 
 def test_personal_rows_stay_and_only_touched_ones_are_held() -> None:
-    trained = federation()
+    trained = simulation()
     trained.play(evaluate=False)
-    after_one = trained.state.rows["personal"].get(trained.everyone)
+    after_one = trained.clients.state.rows["personal"].get(trained.clients.everyone)
     trained.play(evaluate=False)
-    after_two = trained.state.rows["personal"].get(trained.everyone)
+    after_two = trained.clients.state.rows["personal"].get(trained.clients.everyone)
     for user in (0, 7):
-        assert set(after_one.held.of(user)) <= set(after_two.held.of(user))
-        assert len(after_two.held.of(user)) < trained.split.n_items
+        assert set(after_one.items.of(user)) <= set(after_two.items.of(user))
+        assert len(after_two.items.of(user)) < trained.split.n_items
 
 
 @pytest.mark.parametrize("engine", ["plain", "fused"])
 def test_settings_that_diverge_stop_the_run_with_a_sentence(engine: str) -> None:
     method = FedRAP(dim=8, lr_args=1000, lam=1.0, std=1.0)
     parts = split(two_tastes(), "paper", 0)
-    trained = Federation(method, parts, engine_name=engine)
-    with pytest.raises(Diverged, match=r"fedrap diverged in round \d+: .* Try smaller lam=1, lr_args=1000"):
+    trained = Simulation(method, parts, engine=engine)
+    remedy = "Try smaller lam=1, lr_network=0.1 or lr_args=1000"
+    with pytest.raises(Diverged, match=rf"fedrap diverged in round \d+: .* {remedy}"):
         play(trained, 10)
-    assert np.isfinite(trained.state.shared["common"]).all()
-    assert np.isfinite(trained.state.private["user"]).all()
+    assert np.isfinite(trained.server.state.shared["common"]).all()
+    assert np.isfinite(trained.clients.state.lines["user"]).all()
 
 
 def test_a_run_that_diverges_reports_the_last_good_state() -> None:

@@ -148,7 +148,11 @@ def test_a_method_of_ones_own_is_found_again(small: Interactions, tmp_path: Path
         ("fedmf+pfedrec", {}, "'pfedrec' is not a wrapper"),
         ("dualper", {}, "'dualper' is a wrapper: put it over a method, as in fedmf+dualper"),
         ("ease+dualper", {}, "ease has no 'step' and 'view'"),
-        ("fedrecgel+dualper", {}, "send a gradient and tune none: set server=mean"),
+        (
+            "fedrecgel+dualper",
+            {},
+            "send a gradient and tune none: take a method whose clients' moves are averaged",
+        ),
         ("nothing.py:Mine", {}, "there is no file 'nothing.py': give your method as file.py:Class"),
         ("fedmf", {"settings": {"dim": 0}}, "fedmf: dim=0 is not valid: input should be greater than or"),
         ("fedmf", {"settings": {"dim": "many"}}, "fedmf: dim=many is not valid"),

@@ -12,10 +12,10 @@ import pytest
 
 import fedrec
 from fedrec.core.errors import FedrecError
+from fedrec.core.protocol import STRICT
 from fedrec.data.interactions import Interactions
-from fedrec.engine.config import RunConfig, fingerprint
-from fedrec.evaluate.protocol import STRICT
 from fedrec.methods import make
+from fedrec.runs.config import RunConfig, fingerprint
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrec.engine.history import History, cut_history, read_history
+from fedrec.runs.history import History, cut_history, read_history
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.data.split import split
 from fedrec.data.worlds import two_tastes
-from fedrec.engine.join import join
-from fedrec.engine.round import Federation
 from fedrec.methods import make
+from fedrec.serve.join import join
+from fedrec.simulate.simulation import Simulation
 
 NCF = {"hidden": (16,), "lr": 10, "eta": 2.5, "lr_layers": 0.3}
 METHODS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -37,12 +37,14 @@ def test_newcomers_are_offered_their_taste(name: str) -> None:
     """Even users like even items: so must somebody who has just met two even ones."""
     parts = split(two_tastes())
     rounds, settings = METHODS[name]
-    federation = Federation(make(name, {"dim": 8, **settings}), parts)  # type: ignore[arg-type]
+    simulation = Simulation(make(name, {"dim": 8, **settings}), parts)  # type: ignore[arg-type]
     for _ in range(rounds):
-        federation.play(evaluate=False)
-    shared = {n: v.copy() for n, v in {**federation.state.shared, **federation.state.server}.items()}
+        simulation.play(evaluate=False)
+    shared = {n: v.copy() for n, v in simulation.server.state.held.items()}
     likes = [[2, 8], [3, 9, 11], []]
-    found = join(federation.method, federation.state, parts, likes)
+    popular = np.bincount(parts.trained.items, minlength=parts.n_items).astype(np.float32)
+    negatives = parts.protocol.negatives_per_positive
+    found = join(simulation.server, simulation.server.state, likes, popular, negatives)
     scores = found.all(np.arange(3))
     assert scores.shape == (3, parts.n_items)
     assert np.isfinite(scores).all()
@@ -50,11 +52,9 @@ def test_newcomers_are_offered_their_taste(name: str) -> None:
         others = np.setdiff1d(np.arange(parts.n_items), likes[user])
         taste = others % 2 == right
         assert scores[user, others[taste]].mean() > scores[user, others[~taste]].mean()
-    counts = np.bincount(parts.trained.items, minlength=parts.n_items)
-    np.testing.assert_array_equal(scores[2], counts)  # nothing known: what most have met
+    np.testing.assert_array_equal(scores[2], popular)  # nothing known: what most have met
     for n, values in shared.items():
-        now = {**federation.state.shared, **federation.state.server}[n]
-        assert (values == now).all(), "joining changed what all share"
+        assert (values == simulation.server.state.held[n]).all(), "joining changed what all share"
     items = np.array([[0, 5, 7]] * 3, np.int32)
     np.testing.assert_allclose(
         found.some(np.arange(3), items), np.take_along_axis(scores, items, 1), rtol=1e-5, atol=1e-6

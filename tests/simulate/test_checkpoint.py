@@ -9,45 +9,45 @@ import pytest
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import split
-from fedrec.engine.checkpoint import load_checkpoint, save_checkpoint
-from fedrec.engine.round import Federation
 from fedrec.methods.pfedrec import PFedRec
+from fedrec.simulate.checkpoint import load_checkpoint, save_checkpoint
+from fedrec.simulate.simulation import Simulation
 from fedrec.testing import different
 
 DAMAGED = "the checkpoint in .* is damaged: start the run anew with another --out"
 
 
 @pytest.fixture
-def federation(tastes: Interactions) -> Federation:
-    federation = Federation(PFedRec(dim=4), split(tastes))
+def simulation(tastes: Interactions) -> Simulation:
+    simulation = Simulation(PFedRec(dim=4), split(tastes))
     for evaluate in (True, False):  # the selected round is not the last one
-        federation.play(evaluate)
-    return federation
+        simulation.play(evaluate)
+    return simulation
 
 
 @pytest.fixture
-def folder(tmp_path: Path, federation: Federation) -> Path:
-    save_checkpoint(tmp_path / "checkpoint", federation.state, federation.selected)
+def folder(tmp_path: Path, simulation: Simulation) -> Path:
+    save_checkpoint(tmp_path / "checkpoint", simulation.moment, simulation.selected)
     return tmp_path / "checkpoint"
 
 
-def test_both_states_come_back(folder: Path, federation: Federation) -> None:
-    state, selected = load_checkpoint(folder)
-    assert different(state, federation.state) == []
-    assert federation.selected is not None
+def test_both_states_come_back(folder: Path, simulation: Simulation) -> None:
+    last, selected = load_checkpoint(folder)
+    assert different(last, simulation.moment) == []
+    assert simulation.selected is not None
     assert selected is not None
-    assert (state.round, selected.round) == (2, 1)
-    assert selected.value == federation.selected.value
-    assert selected.validation == federation.selected.validation
+    assert (last.round, selected.round) == (2, 1)
+    assert selected.value == simulation.selected.value
+    assert selected.validation == simulation.selected.validation
     assert selected.moment.before is not None
-    assert federation.selected.moment.before is not None
-    assert different(selected.moment.before, federation.selected.moment.before) == []
-    assert different(selected.moment.after, federation.selected.moment.after) == []
+    assert simulation.selected.moment.before is not None
+    assert different(selected.moment.before, simulation.selected.moment.before) == []
+    assert different(selected.moment, simulation.selected.moment) == []
 
 
-def test_a_newer_one_replaces_the_older(folder: Path, federation: Federation) -> None:
-    federation.play(evaluate=True)
-    save_checkpoint(folder, federation.state, federation.selected)
+def test_a_newer_one_replaces_the_older(folder: Path, simulation: Simulation) -> None:
+    simulation.play(evaluate=True)
+    save_checkpoint(folder, simulation.moment, simulation.selected)
     assert load_checkpoint(folder)[0].round == 3
     assert len(list(folder.iterdir())) == 2
 

@@ -10,36 +10,44 @@ import pytest
 
 import fedrec
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Params
-from fedrec.core.gradient import Group
-from fedrec.core.slots import Catalog, Slot
+from fedrec.core.federated import Group, Params
+from fedrec.core.protocol import STRICT
+from fedrec.core.slots import Catalog
+from fedrec.core.upload import Uploads
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import split
-from fedrec.engine.checkpoint import load_checkpoint
-from fedrec.engine.cohort import sample_cohort
-from fedrec.engine.history import History
-from fedrec.engine.round import Diverged, Federation
-from fedrec.engine.train import train
-from fedrec.evaluate.protocol import STRICT
+from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.methods.fedmf import FedMF
 from fedrec.methods.pfedrec import PFedRec
+from fedrec.runs.history import History
+from fedrec.runs.train import train
+from fedrec.server.cohort import sample_cohort
+from fedrec.server.divergence import Diverged
+from fedrec.simulate.checkpoint import load_checkpoint
+from fedrec.simulate.moment import Moment, Round
+from fedrec.simulate.simulation import Simulation
 from fedrec.testing import different, poison, with_unknown_items
 
 
-class Told(Federation):
-    """A federation whose validation figures are told in advance."""
+class Told(Simulation):
+    """A simulation whose validation figures are told in advance."""
 
     figures: ClassVar[list[float]] = []
 
-    def _select(self, moment: Any, record: Any, metrics: dict[str, float]) -> None:
+    def evaluate(self, before: Moment, record: Round, ranks: Ranks | None = None) -> None:
         value = self.figures[record.round - 1]
-        super()._select(moment, record, {**metrics, "ndcg@10": value, "hr@10": 1 - value})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "fedrec.simulate.simulation.summary",
+                lambda found: {**summary(found), "ndcg@10": value, "hr@10": 1 - value},
+            )
+            super().evaluate(before, record, ranks)
 
 
 def told(data: Interactions, figures: list[float], protocol: Any = "strict") -> Told:
-    federation = Told(FedMF(dim=4), split(data, protocol), rounds=len(figures))
-    federation.figures = figures  # type: ignore[misc]
-    return federation
+    simulation = Told(FedMF(dim=4), split(data, protocol), rounds=len(figures))
+    simulation.figures = figures  # type: ignore[misc]
+    return simulation
 
 
 @pytest.mark.parametrize(("tie", "selected"), [("first", 2), ("last", 4)])
@@ -47,45 +55,45 @@ def test_the_first_or_the_last_of_the_best_rounds_is_selected(
     tastes: Interactions, tie: str, selected: int
 ) -> None:
     protocol = STRICT.model_copy(update={"select_tie": tie})
-    federation = told(tastes, [0.1, 0.5, 0.3, 0.5, 0.2], protocol)
-    train(federation, History())
-    assert federation.selected is not None
-    assert (federation.selected.round, federation.selected.value) == (selected, 0.5)
-    assert federation.selected.moment.after.round == selected
-    assert federation.state.round == 5, "the last state is kept beside the selected one"
+    simulation = told(tastes, [0.1, 0.5, 0.3, 0.5, 0.2], protocol)
+    train(simulation, History())
+    assert simulation.selected is not None
+    assert (simulation.selected.round, simulation.selected.value) == (selected, 0.5)
+    assert simulation.selected.moment.server.round == selected
+    assert simulation.moment.round == 5, "the last state is kept beside the selected one"
 
 
 def test_the_protocol_says_which_figure_selects(tastes: Interactions) -> None:
-    federation = told(tastes, [0.1, 0.5, 0.3], STRICT.model_copy(update={"select_on": "hr@10"}))
-    train(federation, History())
-    assert federation.selected is not None
-    assert federation.selected.round == 1
+    simulation = told(tastes, [0.1, 0.5, 0.3], STRICT.model_copy(update={"select_on": "hr@10"}))
+    train(simulation, History())
+    assert simulation.selected is not None
+    assert simulation.selected.round == 1
 
 
 def test_patience_counts_validations_without_a_better_one(tastes: Interactions) -> None:
-    federation = told(tastes, [0.1, 0.5, 0.5, 0.4, 0.9])
-    stopped = train(federation, History(), patience=2)
+    simulation = told(tastes, [0.1, 0.5, 0.5, 0.4, 0.9])
+    stopped = train(simulation, History(), patience=2)
     assert stopped == "stopped early: no better validation figure in 2 evaluations"
-    assert federation.state.round == 4
-    assert federation.selected is not None
-    assert federation.selected.round == 2
+    assert simulation.moment.round == 4
+    assert simulation.selected is not None
+    assert simulation.selected.round == 2
 
 
 def test_patience_is_counted_in_validations_not_in_rounds(tastes: Interactions) -> None:
-    federation = told(tastes, [0.9, 0.5, 0.9, 0.4, 0.9, 0.3, 0.9, 0.9])
-    train(federation, History(), eval_every=2, patience=2)
-    assert federation.state.round == 6
+    simulation = told(tastes, [0.9, 0.5, 0.9, 0.4, 0.9, 0.3, 0.9, 0.9])
+    train(simulation, History(), eval_every=2, patience=2)
+    assert simulation.moment.round == 6
 
 
 def test_all_rounds_are_played_while_it_gets_better(tastes: Interactions) -> None:
-    federation = told(tastes, [0.1, 0.2, 0.3, 0.4])
-    assert train(federation, History(), patience=1) == ""
-    assert federation.state.round == 4
+    simulation = told(tastes, [0.1, 0.2, 0.3, 0.4])
+    assert train(simulation, History(), patience=1) == ""
+    assert simulation.moment.round == 4
 
 
 def test_validation_every_k_rounds_and_at_the_end(tastes: Interactions) -> None:
     history = History()
-    train(Federation(FedMF(dim=4), split(tastes), rounds=8), history, eval_every=3)
+    train(Simulation(FedMF(dim=4), split(tastes), rounds=8), history, eval_every=3)
     assert [line["round"] for line in history.lines if "validation" in line] == [3, 6, 8]
     assert len(history.lines) == 8
 
@@ -93,8 +101,8 @@ def test_validation_every_k_rounds_and_at_the_end(tastes: Interactions) -> None:
 def test_callbacks_see_every_round_as_it_ends(tastes: Interactions) -> None:
     seen = []
 
-    def callback(record: Any, federation: Federation) -> None:
-        seen.append((record.round, federation.state.round, record.validation is not None))
+    def callback(record: Any, simulation: Simulation) -> None:
+        seen.append((record.round, simulation.moment.round, record.validation is not None))
 
     fedrec.run("fedmf", tastes, rounds=3, settings={"dim": 4}, eval_every=2, callbacks=[callback])
     assert seen == [(1, 1, False), (2, 2, True), (3, 3, True)]
@@ -114,15 +122,16 @@ class Exploding(PFedRec):
 
 @pytest.mark.parametrize("engine", ["plain", "fused"])
 def test_a_diverged_round_leaves_the_state_before_it(tastes: Interactions, engine: str) -> None:
-    federation = Federation(Exploding(dim=4), split(tastes), engine_name=engine)
+    simulation = Simulation(Exploding(dim=4), split(tastes), engine=engine)
     for _ in range(2):
-        federation.play(evaluate=True)
-    before = federation.state
+        simulation.play(evaluate=True)
+    before = simulation.moment
     with pytest.raises(
-        Diverged, match=r"exploding diverged in round 3: 40 of 40 clients .* smaller learning"
+        Diverged, match=r"exploding diverged in round 3: 40 of 40 clients .* smaller lr=0.1 or eta=80"
     ):
-        federation.play(evaluate=True)
-    assert federation.state is before
+        simulation.play(evaluate=True)
+    assert simulation.moment.server is before.server
+    assert simulation.moment.devices is before.devices
 
 
 def test_a_run_that_diverges_says_so_and_keeps_the_last_good_state(
@@ -134,9 +143,9 @@ def test_a_run_that_diverges_says_so_and_keeps_the_last_good_state(
     assert len(run.history) == 2
     good = fedrec.run(PFedRec(dim=4), tastes, rounds=2)
     assert good.ranks.equals(run.ranks)
-    state, _ = load_checkpoint(tmp_path / "run" / "checkpoint")
-    assert good.federation is not None
-    assert different(state, good.federation.state) == []
+    last, _ = load_checkpoint(tmp_path / "run" / "checkpoint")
+    assert good.federated is not None
+    assert different(last, good.federated.moment) == []
 
 
 def test_a_run_that_never_had_a_good_state_is_an_error(tastes: Interactions) -> None:
@@ -155,16 +164,16 @@ def test_a_run_that_diverges_before_its_first_evaluation_still_has_a_result(tast
 @pytest.mark.parametrize("engine", ["plain", "fused"])
 def test_a_dropped_client_keeps_the_rows_it_had(tastes: Interactions, engine: str) -> None:
     data = with_unknown_items(tastes, 2000)
-    federation = Federation(PFedRec(dim=4), split(data), clients=39, engine_name=engine)
-    federation.play(evaluate=False)
-    user = np.array([poison(federation)])
+    simulation = Simulation(PFedRec(dim=4), split(data), clients_per_round=39, engine=engine)
+    simulation.play(evaluate=False)
+    user = np.array([poison(simulation)])
     assert user in sample_cohort(0, 2, 40, 39)
-    before = federation.state.rows["items"].get(user)
+    before = simulation.clients.state.rows["items"].get(user)
     assert len(before.values), "it took part in the first round"
-    record = federation.play(evaluate=False)
+    record = simulation.play(evaluate=False)
     assert record.dropped == 1
-    after = federation.state.rows["items"].get(user)
-    np.testing.assert_array_equal(after.held.items, before.held.items)
+    after = simulation.clients.state.rows["items"].get(user)
+    np.testing.assert_array_equal(after.items.items, before.items.items)
     np.testing.assert_array_equal(after.values, before.values)
 
 
@@ -176,8 +185,8 @@ class Leaky(FedMF):
 
     name: ClassVar[str] = "leaky"
 
-    def upload(self, shared: Params, p: Params) -> Params:
-        return {**super().upload(shared, p), "score": p["score"]}
+    def send(self, shared: Params, p: Params) -> Params:
+        return {**super().send(shared, p), "score": p["score"]}
 
 
 class Declared(Leaky):
@@ -185,8 +194,8 @@ class Declared(Leaky):
 
     name: ClassVar[str] = "declared"
 
-    def uploads(self, catalog: Catalog) -> dict[str, Slot]:
-        return self.slots(catalog)
+    def uploads(self, catalog: Catalog) -> Uploads:
+        return Uploads(self.slots(catalog))
 
 
 class Smuggling(FedMF):
@@ -194,8 +203,8 @@ class Smuggling(FedMF):
 
     name: ClassVar[str] = "smuggling"
 
-    def upload(self, shared: Params, p: Params) -> Params:
-        return {**super().upload(shared, p), "profile": p["score"]}
+    def send(self, shared: Params, p: Params) -> Params:
+        return {**super().send(shared, p), "profile": p["score"]}
 
 
 @pytest.mark.parametrize(

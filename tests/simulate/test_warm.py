@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import fedrec
+from fedrec.clients.store import Rows, RowStore
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import View
+from fedrec.core.ragged import Ragged
 from fedrec.data.interactions import Interactions
-from fedrec.data.split import Ragged, split
+from fedrec.data.split import split
 from fedrec.data.worlds import two_tastes
-from fedrec.engine.round import Federation
-from fedrec.engine.store import Rows, RowStore
-from fedrec.engine.views import Moment
-from fedrec.engine.warm import carry_rows, warm_start
 from fedrec.methods import make
+from fedrec.simulate.simulation import Simulation
+from fedrec.simulate.warm import carry_rows, warm_start
 from fedrec.testing import scores, some_users
 
 NEW = 4
@@ -34,18 +34,20 @@ def grown(data: Interactions) -> Interactions:
 def test_known_items_keep_their_rows_and_new_ones_get_one(name: str) -> None:
     data = two_tastes()
     run = fedrec.run(name, data, rounds=5, settings={"dim": 8})
-    federation = Federation(make(name, {"dim": 8}), split(grown(data)))
-    warm_start(federation, run)
-    assert run.federation is not None
-    assert run.federation.selected is not None
-    before = run.federation.selected.moment.after
-    table = federation.state.shared["items"]
-    np.testing.assert_array_equal(table[NEW:], before.shared["items"])
+    simulation = Simulation(make(name, {"dim": 8}), split(grown(data)))
+    assert run.federated is not None
+    assert run.federated.selected is not None
+    warm_start(simulation, run.federated)
+    before = run.federated.selected.moment
+    table = simulation.server.state.shared["items"]
+    np.testing.assert_array_equal(table[NEW:], before.server.shared["items"])
     assert np.isfinite(table[:NEW]).all()
-    for private, values in federation.state.private.items():
-        np.testing.assert_array_equal(values, before.private[private])
+    for private, values in simulation.clients.state.lines.items():
+        np.testing.assert_array_equal(values, before.devices.lines[private])
     if name in ("fedals", "fcf"):
-        np.testing.assert_allclose(federation.state.shared["gram"], table.T @ table, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(
+            simulation.server.state.shared["gram"], table.T @ table, rtol=1e-3, atol=1e-3
+        )
 
 
 @pytest.mark.parametrize(
@@ -56,19 +58,17 @@ def test_known_clients_rank_known_items_as_before(name: str) -> None:
     """Whatever devices keep is carried over too, in another order of users, with items come and gone."""
     data = two_tastes()
     run = fedrec.run(name, some_users(data, range(5, 35)), rounds=3, settings={"dim": 8})
-    federation = Federation(make(name, {"dim": 8}), split(grown(some_users(data, range(39, -1, -1)))))
-    warm_start(federation, run)
-    assert run.federation is not None
-    assert run.federation.selected is not None
-    view: View = "own" if federation.state.rows else "global"
-    before = scores(run.federation, run.federation.selected.moment, view)
-    after = scores(federation, Moment(None, federation.state), view)
-    if "clients" in federation.state.server:
-        assert federation.state.server["clients"] == federation.split.n_users
+    simulation = Simulation(make(name, {"dim": 8}), split(grown(some_users(data, range(39, -1, -1)))))
+    assert run.federated is not None
+    assert run.federated.selected is not None
+    warm_start(simulation, run.federated)
+    view: View = "own" if simulation.clients.state.rows else "global"
+    before = scores(run.federated, run.federated.selected.moment, view)
+    after = scores(simulation, simulation.moment, view)
     known = after[39 - np.arange(5, 35), NEW:]
     np.testing.assert_allclose(known, before, rtol=1e-3, atol=1e-4)
-    federation.play(evaluate=False)
-    assert np.isfinite(scores(federation, Moment(None, federation.state), view)).all()
+    simulation.play(evaluate=False)
+    assert np.isfinite(scores(simulation, simulation.moment, view)).all()
 
 
 def test_rows_of_items_that_are_gone_go() -> None:
@@ -84,8 +84,8 @@ def test_rows_of_items_that_are_gone_go() -> None:
     users = (np.array([0, 1, 2]), np.array([7, 1, 3]))
     new = carry_rows(old, RowStore((1,)), users, items)
     rows = new.get(np.array([7, 1, 3, 0]))
-    np.testing.assert_array_equal(rows.held.indptr, [0, 2, 2, 3, 3])
-    np.testing.assert_array_equal(rows.held.items, [4, 5, 0])
+    np.testing.assert_array_equal(rows.items.indptr, [0, 2, 2, 3, 3])
+    np.testing.assert_array_equal(rows.items.items, [4, 5, 0])
     np.testing.assert_array_equal(rows.values[:, 0], [2, 0, 4])
 
 

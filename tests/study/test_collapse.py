@@ -8,7 +8,7 @@ import pytest
 import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
-from fedrec.evaluate.collapse import collapse, spectrum
+from fedrec.study.collapse import collapse, spectrum
 
 
 def test_all_directions_alike_is_full_rank():

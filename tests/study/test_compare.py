@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec import api
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
-from fedrec.evaluate.compare import Case, compare, finished, holm, paired
-from fedrec.evaluate.published import published, tables
 from fedrec.report.accuracy import page
+from fedrec.runs import api
+from fedrec.study.compare import Case, compare, finished, holm, paired
+from fedrec.study.published import published, tables
 
 ROUNDS = {"rounds": 3}
 
@@ -63,7 +63,7 @@ def test_an_interrupted_run_goes_on(cases: list[Case], tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     interrupted = Case("fedmf", cases[0].data, settings={"dim": 4}, options=ROUNDS)
-    from fedrec.evaluate.compare import place
+    from fedrec.study.compare import place
 
     path = place(interrupted, tmp_path, 0)
     with pytest.raises(FedrecError, match="interrupted"):

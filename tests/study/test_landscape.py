@@ -8,7 +8,7 @@ import pytest
 import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
-from fedrec.evaluate.landscape import directions, landscape
+from fedrec.study.landscape import directions, landscape
 
 
 def test_directions_have_zero_mean_right_angles_and_the_length_of_the_rows():

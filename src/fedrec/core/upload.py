@@ -77,7 +77,7 @@ class Upload:
         """Without rows that are zero everywhere."""
         there = np.zeros(len(self.items.items), np.bool_)
         for values in self.rows.values():
-            there |= values.reshape(len(values), -1).any(axis=1)
+            there |= values.any(axis=tuple(range(1, values.ndim))) if values.ndim > 1 else values != 0
         before = np.concatenate([[0], np.cumsum(there)])
         items = Ragged(before[self.items.indptr].astype(np.int64), self.items.items[there])
         return replace(self, items=items, rows={n: v[there] for n, v in self.rows.items()})
@@ -132,8 +132,9 @@ def summed(upload: Upload, declared: dict[str, Slot]) -> Total:
     weights = np.repeat(upload.weights, counts)
     for name, values in upload.rows.items():
         table = total.sums[name]
-        flat = np.ascontiguousarray(values, np.float32).reshape(len(values), -1)
-        _add_rows(table.reshape(len(table), -1), items, flat, weights)
+        width = int(np.prod(table.shape[1:]))
+        flat = np.ascontiguousarray(values, np.float32).reshape(len(values), width)
+        _add_rows(table.reshape(len(table), width), items, flat, weights)
     for name, values in upload.dense.items():
         total.sums[name] += np.tensordot(upload.weights, values, axes=1)
     total.weight = float(upload.weights.sum(dtype=np.float64))

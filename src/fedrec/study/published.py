@@ -21,7 +21,7 @@ class Published(NamedTuple):
 @cache
 def tables() -> dict[str, Any]:
     """All of them, by table."""
-    text = files("fedrec.evaluate").joinpath("published.json").read_text(encoding="utf-8")
+    text = files("fedrec.study").joinpath("published.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 

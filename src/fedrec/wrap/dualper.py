@@ -51,6 +51,7 @@ class DualPer(Wrapper):
 
     def view(self) -> RanksWith:
         """The tuned copy of the items, where the base tunes one; else whatever its devices keep."""
-        groups = [g for phase in self.plan(Catalog(1, 1), 1) for g in phase.groups]
-        tuned = any(g.owner == "shared" and self.row_slots & set(g.names) for g in groups)
+        slots = self.slots(Catalog(1, 1))
+        moved = [n for phase in self.plan(Catalog(1, 1), 1) for g in phase.groups for n in g.names]
+        tuned = any(slots[n].rows and slots[n].owner == "shared" for n in moved)
         return "tuned" if tuned else self.base.view()
