@@ -46,7 +46,7 @@ def parts_of(name: str, seed: int) -> Split:
 
 
 def figures(scorer: Scorer, parts: Split, full: bool = True) -> list[float]:
-    exam = Exam.of(parts)
+    exam = Exam(parts)
     ranks = [rank_sampled(scorer, exam, "test", THREADS)]
     if full:
         ranks.append(rank_full(scorer, exam, "test", THREADS))

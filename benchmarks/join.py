@@ -57,7 +57,7 @@ def measure(name: str, data: str, seed: int, again: bool) -> dict[str, list[floa
     stay = np.setdiff1d(np.arange(parts.n_users), out)
     simulation = trained(name, only(parts, stay), seed)
     assert simulation.selected is not None
-    lines = Exam.of(parts).lines("test", out)
+    lines = Exam(parts).lines("test", out)
     popular = np.bincount(simulation.split.trained.items, minlength=parts.n_items).astype(np.float32)
     negatives = parts.protocol.negatives_per_positive
     found: dict[str, list[float]] = {}

@@ -31,7 +31,7 @@ def main() -> None:
     times = np.arange(asked.rows)
     made = from_codes("made", users, items, times, np.arange(asked.users), np.arange(asked.items))
     parts = split(made)
-    exam = Exam.of(parts)
+    exam = Exam(parts)
     tables = (rng.normal(size=(n, asked.dim)).astype(np.float32) for n in (parts.n_users, parts.n_items))
     factors = Factors(*tables)
 

@@ -128,7 +128,7 @@ def test_in_demo_learning_beats_popularity_and_nothing_beats_the_best(world: Wor
     x = training(s)
     popularity = np.tile(x.sum(axis=0), (s.n_users, 1))
     scorers = {"popularity": Table(popularity), "ease": Table(ease(x)), "best": world.best}
-    hit = {name: hr(rank_sampled(by, Exam.of(s), "test"), 10) for name, by in scorers.items()}
+    hit = {name: hr(rank_sampled(by, Exam(s), "test"), 10) for name, by in scorers.items()}
     assert 0.35 < hit["popularity"] < 0.45
     assert hit["ease"] > hit["popularity"] + 0.15
     assert hit["best"] > hit["ease"] + 0.08
@@ -206,7 +206,7 @@ def test_scalable_has_tastes_to_learn() -> None:
     s = split(scalable(2_000, 600, 60_000), "strict")
     x = training(s)
     popularity = Table(np.tile(x.sum(axis=0), (s.n_users, 1)))
-    hit = [hr(rank_sampled(by, Exam.of(s), "test"), 10) for by in (popularity, Table(ease(x, 200.0)))]
+    hit = [hr(rank_sampled(by, Exam(s), "test"), 10) for by in (popularity, Table(ease(x, 200.0)))]
     assert hit[1] > hit[0] + 0.05
 
 

@@ -57,7 +57,7 @@ def test_equals_the_naive_ranking(which, world):
     rows, n_items, scores = world
     parts = split(make(rows, n_items), "paper")  # repeated rows kept: a held-out item may be trained on
     positives = parts.valid if which == "valid" else parts.test
-    exam = Exam.of(parts)
+    exam = Exam(parts)
     sampled = rank_sampled(Table(scores), exam, which)
     full = rank_full(Table(scores), exam, which)
     for u in range(parts.n_users):
@@ -84,7 +84,7 @@ def test_top_k_equals_sorting(world, k, include_seen):
 
 def test_non_finite_scores_rank_against_the_positive():
     parts = split(make([[0, 1, 2]], 8))
-    exam = Exam.of(parts)
+    exam = Exam(parts)
     for bad in (np.nan, np.inf, -np.inf):
         scores = np.zeros((1, 8))
         scores[0, parts.test[0]] = 1
@@ -99,14 +99,14 @@ def test_non_finite_scores_rank_against_the_positive():
 
 def test_one_item():
     parts = split(make([[0] * 5], 1), "paper")
-    exam = Exam.of(parts)
+    exam = Exam(parts)
     for ranks in (rank_full(Table([[1]]), exam, "test"), rank_sampled(Table([[1]]), exam, "test")):
         assert [int(r[0]) for r in ranks] == [0, 0, 0]
     assert top_k(Table([[1]]), parts.trained, 3)[0].tolist() == [[-1, -1, -1]]
 
 
 def test_a_user_who_has_seen_everything_has_nothing_to_rank_against():
-    exam = Exam.of(split(make([[0, 1, 2, 3], [0, 1, 2]], 4)))
+    exam = Exam(split(make([[0, 1, 2, 3], [0, 1, 2]], 4)))
     full = rank_full(Table(np.ones((2, 4))), exam, "test")
     assert full.among.tolist() == [0, 1]
     assert full.ahead.tolist() == [0, 1]  # a hit at rank 0; a tie against the other
@@ -138,7 +138,7 @@ def test_factors_without_bias():
 def test_same_bits_for_any_number_of_threads(factors):
     model, parts = factors
     for rank in (rank_full, rank_sampled):
-        one, many = (rank(model, Exam.of(parts), "test", threads) for threads in (1, 4))
+        one, many = (rank(model, Exam(parts), "test", threads) for threads in (1, 4))
         assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True))
     one, many = (top_k(model, parts.trained, 10, threads=threads) for threads in (1, 4))
     assert np.array_equal(one[0], many[0])
@@ -164,4 +164,4 @@ def test_an_error_in_a_thread_is_raised(factors):
             raise ValueError("no scores")
 
     with pytest.raises(ValueError, match="no scores"):
-        rank_full(Broken([[0]]), Exam.of(parts), "test", threads=2)
+        rank_full(Broken([[0]]), Exam(parts), "test", threads=2)

@@ -176,7 +176,7 @@ def within(ranks, low, high):
 
 def test_figures_on_ml_100k():
     parts = split(real("ml-100k"))
-    exam = Exam.of(parts)
+    exam = Exam(parts)
     popularity, ease, ials = (m.fit(parts, 0, 2) for m in (Popularity(), EASE(), IALS()))
     within(rank_sampled(popularity, exam, "test"), [37, 0], [44, 100])
     within(rank_sampled(ease, exam, "test"), [61.5, 35], [68, 40])
@@ -186,7 +186,7 @@ def test_figures_on_ml_100k():
 
 def test_ease_on_ml_1m():
     parts = split(real("ml-1m"))
-    exam = Exam.of(parts)
+    exam = Exam(parts)
     ease = EASE(lam=1000).fit(parts, 0, 2)
     within(rank_sampled(ease, exam, "test", 2), [68.5, 41.5], [71, 44])
 

@@ -29,7 +29,7 @@ class Controls(TypedDict):
 
 def controls(split: Split, rounds: int = 100, seed: int = 0, threads: int = 1) -> Controls:
     """Popularity, and the counter over the negatives of ``rounds`` rounds, both on the sampled test."""
-    exam = Exam.of(split)
+    exam = Exam(split)
     popularity = Popularity().fit(split, seed, threads)
     counter = Counter(rounds=max(1, rounds)).fit(split, seed, threads)
     drawn = rank_sampled(counter, exam, "test", threads)

@@ -16,21 +16,34 @@ Which = Literal["valid", "test"]
 
 @dataclass(frozen=True, eq=False)
 class Exam:
-    """A validation and a test item per user, and what each is ranked against."""
+    """A validation and a test item per user, and what each is ranked against: drawn when first asked for."""
 
-    valid: NDArray[np.int32]
-    test: NDArray[np.int32]
-    candidates: Candidates
-    trained: Ragged  # left out where the whole catalogue is ranked
-    n_items: int
+    split: Split
 
-    @classmethod
-    def of(cls, split: Split) -> Exam:
-        return cls(split.valid, split.test, split.candidates, split.trained, split.n_items)
+    @property
+    def valid(self) -> NDArray[np.int32]:
+        return self.split.valid
+
+    @property
+    def test(self) -> NDArray[np.int32]:
+        return self.split.test
+
+    @property
+    def candidates(self) -> Candidates:
+        return self.split.candidates
+
+    @property
+    def trained(self) -> Ragged:
+        """Left out where the whole catalogue is ranked."""
+        return self.split.trained
+
+    @property
+    def n_items(self) -> int:
+        return self.split.n_items
 
     @property
     def n_users(self) -> int:
-        return len(self.valid)
+        return len(self.split.valid)
 
     def positives(self, which: Which) -> NDArray[np.int32]:
         return self.valid if which == "valid" else self.test

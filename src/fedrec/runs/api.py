@@ -281,7 +281,7 @@ def _finish(
         assert isinstance(method, CentralAtOnce)
         history.close()
         scorer = method.fit(parts, config.seed, threads)
-    valid, test, full = rank_all(scorer, Exam.of(parts), threads, blocks_of(training))
+    valid, test, full = rank_all(scorer, Exam(parts), threads, blocks_of(training))
     result = result_of(method, parts, config, training, history, valid, test, full, stopped, threads)
     result["run"] = str(folder.path) if folder else None
     path = folder.path if folder else None

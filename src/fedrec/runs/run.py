@@ -100,7 +100,7 @@ class Run:
 
     def _ranks(self, view: View | None, full: bool) -> Ranks:
         rank = rank_full if full else rank_sampled
-        return rank(self.scorer(view), Exam.of(self.split), "test", self.threads, blocks_of(self.training))
+        return rank(self.scorer(view), Exam(self.split), "test", self.threads, blocks_of(self.training))
 
     def recommend(
         self,

@@ -48,7 +48,7 @@ class Passes:
     channel: ClassVar[Sequence[Stage]] = ()
 
     def __post_init__(self) -> None:
-        self.exam, self.data = Exam.of(self.split), self.split.clients()
+        self.exam, self.data = Exam(self.split), self.split.clients()
         slots = self.method.slots(self.split.catalog)
         self.state = ServerState(0, {}, {n: s.starting(n, self.seed) for n, s in slots.items()})
 

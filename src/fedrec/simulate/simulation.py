@@ -43,7 +43,7 @@ class Simulation:
     selected: Selected | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        method, catalog, self.exam = self.method, self.split.catalog, Exam.of(self.split)
+        method, catalog, self.exam = self.method, self.split.catalog, Exam(self.split)
         cohort = cohort_size(self.clients_per_round, catalog.n_users)
         everyone = cohort == catalog.n_users
         self.own = "kept" if self.local else own_rows(method, catalog)
