@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
@@ -29,6 +30,27 @@ _PLACES = {
     "Run": "fedrec.runs.run",
     "FedrecError": "fedrec.core.errors",
 }
+
+
+def _place_for_compiled_code() -> None:
+    """Numba keeps compiled code beside the sources; where nobody may write there, in the user's cache or aside."""
+    if "NUMBA_CACHE_DIR" in os.environ or os.access(os.path.dirname(__file__), os.W_OK):
+        return
+    import tempfile
+
+    import platformdirs
+
+    for place in (platformdirs.user_cache_dir("fedrec"), os.path.join(tempfile.gettempdir(), "fedrec")):
+        try:
+            os.makedirs(place, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(place, os.W_OK):
+            os.environ["NUMBA_CACHE_DIR"] = place
+            return
+
+
+_place_for_compiled_code()
 
 
 def __getattr__(name: str) -> Any:

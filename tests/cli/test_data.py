@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedrec.cli.data import app
+from fedrec.cli.main import app as main
 from fedrec.core.errors import DataError
 
 
@@ -102,3 +103,62 @@ def test_import_refuses_known_names_and_contradictions(run, tmp_path):
     both = run("import", "log.csv", "--name", "mine", "--time", "date", "--no-time")
     assert "contradict each other" in str(both.exception)
     assert "does not exist" in str(run("import", "gone.csv", "--name", "mine").exception)
+
+
+RATED = "user,item,rating,date\n" + "".join(
+    f"{u},{i},{1 + (u + i) % 5},{i}\n" for u in range(12) for i in range(9)
+)
+NAMES = "item,title,genre\n" + "".join(f"{i},Film {i},Drama\n" for i in range(9))
+
+
+@pytest.fixture
+def files(run, tmp_path):
+    (tmp_path / "log.csv").write_text(RATED)
+    (tmp_path / "films.csv").write_text(NAMES)
+    return ("log.csv", "--items", "films.csv", "--min-rating", "2", "--core", "3")
+
+
+def test_info_with_items_ratings_and_core(run, files):
+    facts = json.loads(run("info", *files, "--json").stdout)
+    assert (facts["name"], facts["titles"], facts["genres"]) == ("log:rating2:core3", True, True)
+    assert facts["rows"] < 12 * 9
+    assert "is rated 9 or more" in str(run("info", "log.csv", "--min-rating", "9").exception)
+    assert "smaller core" in str(run("info", "log.csv", "--core", "50").exception)
+    assert "applies to files of your own" in str(run("info", "demo", "--min-rating", "3").exception)
+
+
+def test_imported_sets_are_listed_with_their_counts(run, files, tmp_path):
+    made = json.loads(run("import", *files, "--name", "mine", "--json").stdout)
+    (tmp_path / "cache" / "data" / "imported" / "broken.parquet").write_text("no table")
+    rows = {row["name"]: row for row in json.loads(run("list", "--json").stdout)["data"]}
+    counts = {what: made[what] for what in ("rows", "users", "items")}
+    assert {what: rows["mine"][what] for what in counts} == counts
+    assert rows["broken"]["rows"] is None
+    assert json.loads(run("info", "mine", "--json").stdout)["genres"]
+    facts = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)
+    assert facts["imported"]["mine"] == counts
+    assert f"{counts['rows']} rows" in CliRunner().invoke(main, ["doctor"]).stdout
+
+
+def test_run_with_items_ratings_and_core_goes_on_with_the_same_data(run, files, tmp_path):
+    short = ["--rounds", "1", "--set", "dim=2", "--json"]
+    first = CliRunner().invoke(main, ["run", "fedmf", "--data", *files, *short, "--out", "kept"])
+    assert first.exit_code == 0, first.exception
+    result = json.loads(first.stdout)
+    assert result["data"] == "log:rating2:core3"
+    assert not (tmp_path / "kept" / "data.parquet").exists()
+    again = ["run", "fedmf", "--resume", "kept", "--rounds", "2", "--json"]
+    for option, other in (("--core", "4"), ("--min-rating", "3"), ("--items", "log.csv")):
+        failed = CliRunner().invoke(main, [*again, option, other])
+        assert f"was made with {option}" in str(failed.exception)
+    same = CliRunner().invoke(main, [*again, "--data", *files])
+    assert same.exit_code == 0, same.exception
+    assert json.loads(same.stdout)["rounds"] == 2
+
+
+def test_run_prints_what_is_said_about_the_data(run, tmp_path):
+    (tmp_path / "data" / "filmtrust").mkdir()
+    rows = "".join(f"{u} {i} 1\n" for u in range(12) for i in range(5))
+    (tmp_path / "data" / "filmtrust" / "ratings.txt").write_text(rows)
+    done = CliRunner().invoke(main, ["run", "popularity", "--data", "filmtrust"])
+    assert "the published set 35,497 rows" in " ".join(done.stdout.split())

@@ -109,7 +109,7 @@ def test_export_reads_with_numpy_alone(folder: Path, command: Command, tmp_path:
     }  # fmt: skip
     run = fedrec.open(folder)
     assert set(arrays) == {"items", "gram", "popularity", "prior"}, "the shared part and nothing else"
-    assert json.loads(about["items"]) == [str(i) for i in run.split.data.item_ids]
+    assert json.loads(about["items"]) == run.split.data.item_ids.tolist()
     settings = {k.split(".")[1]: v for k, v in json.loads(about["settings"]).items()}
     likes = [3, 14, 15]
     own = arrays["items"][likes]

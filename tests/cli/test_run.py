@@ -211,4 +211,4 @@ def test_an_interrupted_run_says_how_to_go_on(folder: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "fedrec run fedmf --resume long" in stderr
+    assert "fedrec run --resume long" in stderr

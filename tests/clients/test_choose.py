@@ -82,7 +82,7 @@ def why_not(method: Federated, parts: Split) -> str | None:
         (SlowBias(), "'score' and 'bias' move at different rates"),
         (FixedBias(), "'score' and 'bias' move at different rates"),
         (ItemsFirst(), "'items' move before 'score'"),
-        (WithMore(), "it trains 'more' as well"),
+        (WithMore(), "WithMore declares no kernel for these settings"),
         (WithAdam(), "local Adam has no kernel"),
         (PFedRec(hidden=(4,)), "PFedRec declares no kernel for these settings"),
     ],

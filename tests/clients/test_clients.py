@@ -29,7 +29,9 @@ PARTS = split(two_tastes())
 def one_round(secret: int | None) -> tuple[Clients, list[Upload]]:
     """A device's upload of the first round."""
     server = Server(FedMF(dim=4), PARTS.catalog)
-    phone = Clients(FedMF(dim=4), PARTS.clients(np.array([3])), PARTS.catalog, secret=secret)
+    phone = Clients(
+        FedMF(dim=4), PARTS.clients(np.array([3])), PARTS.catalog, secret=0 if secret is None else secret
+    )
     answers = list(phone.fit(server.broadcast(1), phone.everyone, Ask(single=True)))
     return phone, [a.reply.sent for a in answers if isinstance(a.reply.sent, Upload)]
 

@@ -33,7 +33,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def test_a_run_folder_holds_what_it_takes_to_run_it_again(path: Path, tastes: Interactions) -> None:
     assert {p.name for p in path.iterdir()} - {".lock"} == {
-        "config.toml", "history.jsonl", "result.json", "ranks.parquet", "checkpoint",
+        "config.toml", "history.jsonl", "result.json", "ranks.parquet", "checkpoint", "data.parquet",
     }  # fmt: skip
     config = RunConfig(**tomllib.loads((path / "config.toml").read_text(encoding="utf-8")))
     assert make(config.method, config.settings) == fedrec.methods.PFedRec(dim=4, hidden=(3,))
@@ -114,8 +114,9 @@ def test_a_run_of_another_version_is_refused(path: Path, tastes: Interactions) -
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"pfedrec"', '"pfedrek"', "unknown method 'pfedrek': did you mean 'pfedrec'"),
-        ('"pfedrec.dim" = 4', '"pfedrec.dim" = -4', "dim=-4 is not valid"),
+        ('"pfedrec"', '"pfedrek"', "config.toml was changed after the run was made"),
+        ('"pfedrec.dim" = 4', '"pfedrec.dim" = 8', "config.toml was changed after the run was made"),
+        ("seed = 0", "seed = 1", "config.toml was changed after the run was made"),
         ("seed = 0", "seed = -1", "seed=-1 is not valid"),
         ("seed = 0", "seed = ", "config.toml is damaged: it is not valid TOML"),
         ("seed = 0", "sed = 0", "has no setting 'sed': did you mean 'seed'"),

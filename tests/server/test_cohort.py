@@ -60,7 +60,7 @@ def test_everyone_is_everyone() -> None:
 def plain(small_split: Split, monkeypatch: pytest.MonkeyPatch) -> Plain:
     """An engine that works on 16 clients together, at most."""
     monkeypatch.setattr("fedrec.clients.plain.BLOCK_CLIENTS", 16)
-    engine = Clients(FedMF(), small_split.clients(), small_split.catalog, engine="plain").engine
+    engine = Clients(FedMF(), small_split.clients(), small_split.catalog, secret=0, engine="plain").engine
     assert isinstance(engine, Plain)
     return engine
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec.core.errors import FedrecError
+from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.data.interactions import Interactions
 from fedrec.report.accuracy import page
 from fedrec.runs import api
@@ -66,7 +66,7 @@ def test_an_interrupted_run_goes_on(cases: list[Case], tmp_path: Path) -> None:
     from fedrec.study.compare import place
 
     path = place(interrupted, tmp_path, 0)
-    with pytest.raises(FedrecError, match="interrupted"):
+    with pytest.raises(Interrupted, match="interrupted"):
         api.run("fedmf", interrupted.data, rounds=3, settings={"dim": 4}, out=path, callbacks=[stop])
     said: list[str] = []
     lines = compare([interrupted], tmp_path, seeds=1, say=said.append)
@@ -164,3 +164,11 @@ def test_a_run_that_stopped_early_says_so(tastes: Interactions, tmp_path: Path) 
     (line,) = compare([case], tmp_path, seeds=1)
     assert line.results[0]["stopped"].startswith("fedmf diverged in round")
     assert f"`fedmf`, seed 0: {line.results[0]['stopped'].rstrip('.')}." in page([line])
+
+
+def test_data_may_be_a_path(tmp_path: Path) -> None:
+    rows = "".join(f"{u},{i}\n" for u in range(6) for i in range(u % 3, u % 3 + 5))
+    (tmp_path / "log.csv").write_text(f"user,item\n{rows}", encoding="utf-8")
+    (line,) = compare([Case("popularity", tmp_path / "log.csv")], tmp_path / "out", seeds=1)
+    assert line.failed == ""
+    assert line.results[0]["data"] == "log"

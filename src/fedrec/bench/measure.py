@@ -24,15 +24,19 @@ ROUNDS = {"plain": 5, "fused": 30}
 def measure(
     method: Federated, split: Split, threads: int, rates: Rates | None = None, loop_seconds: float = 5.0
 ) -> dict[str, Any]:
-    """One line of the benchmark: the loop, the engines, their ratios, and the bound."""
+    """One line of the benchmark: the loop, the engines, their ratios, and the bound.
+
+    Without PyTorch the compiled engine alone.
+    """
     found: dict[str, Any] = {"method": method.label, "users": split.n_users, "threads": threads}
     everyone = np.arange(split.n_users)
     samples = int(split.clients().samples(everyone).sum())
     found["samples_per_round"] = samples
-    if loop_seconds > 0 and isinstance(method, GradientMethod) and _plain_sgd(method):
+    torch = has_torch()
+    if torch and loop_seconds > 0 and isinstance(method, GradientMethod) and _plain_sgd(method):
         found["loop"] = {"clients_per_second": loop_clients_per_second(method, split, seconds=loop_seconds)}
     fused = Simulation(method, split).clients.engine.name == "fused"
-    for engine in ("plain", "fused") if fused else ("plain",):
+    for engine in (["plain"] if torch or not fused else []) + (["fused"] if fused else []):
         simulation = Simulation(method, split, threads=threads, engine=engine)
         start = time.perf_counter()
         simulation.warm_up()
@@ -66,6 +70,15 @@ def measure(
             **{f"{name}_per_second": value for name, value in asdict(rates).items()},
         }
     return found
+
+
+def has_torch() -> bool:
+    """Whether what runs on PyTorch can be measured at all."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _plain_sgd(method: GradientMethod) -> bool:

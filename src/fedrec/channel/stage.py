@@ -69,6 +69,10 @@ def sent_through(
         one = upload.one(c)
         for place, stage in enumerate(stages):
             one = stage.on_device(one, uploads, generator(secret, stream_of(place, stage), round, int(key)))
+            if not isinstance(one, Upload):
+                raise FedrecError(
+                    f"channel '{stage.name}' makes a {type(one).__name__} of an upload: a stage must return the upload"
+                )
         ones.append(one)
     return joined(ones)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import typer
 
+from fedrec.cli.terminal import complain, console, escape, say, say_json
+
 DEFAULT = ["pfedrec", "fedmf", "fedrecon", "fedncf"]
+COMPILED = ["pfedrec", "fedmf", "fedrecon", "fedals"]
+WITHOUT_TORCH = "PyTorch is not installed, so that the compiled engine alone is measured"
 
 
 def bench(
-    method: Annotated[list[str] | None, typer.Argument(help="Methods [default: a few].")] = None,
+    method: Annotated[list[str] | None, typer.Argument(help=escape("Methods [default: a few]."))] = None,
     data: Annotated[str, typer.Option(help="Name, name:MINIMUM or file.")] = "demo",
     threads: Annotated[int | None, typer.Option(help="Threads of the engines.")] = None,
     loop_seconds: Annotated[float, typer.Option(help="How long to time the per-client loop; 0: not.")] = 5.0,
@@ -19,37 +24,39 @@ def bench(
     ] = False,
 ) -> None:
     """Clients per second on each engine, against a per-client PyTorch loop and the machine's bound."""
-    import json as json_format
-
-    from rich.console import Console
     from rich.progress import track
 
     import fedrec
-    from fedrec.bench.measure import measure
+    from fedrec.bench.measure import has_torch, measure
     from fedrec.bench.roofline import measure_rates
     from fedrec.core.errors import FedrecError
     from fedrec.core.federated import Federated
     from fedrec.data.split import split
     from fedrec.methods import make
-    from fedrec.runs.api import threads_or_all
+    from fedrec.runs.border import threads_or_all
 
-    count = threads_or_all(threads)
-    chosen = [make(name) for name in method or DEFAULT]
+    if not (math.isfinite(loop_seconds) and loop_seconds >= 0):
+        raise FedrecError(
+            f"--loop-seconds {loop_seconds:g} is no time: give seconds, or 0 to leave the loop out"
+        )
+    count, torch = threads_or_all(threads), has_torch()
+    chosen = [make(name) for name in method or (DEFAULT if torch else COMPILED)]
     for one in chosen:
         if not isinstance(one, Federated):
             raise FedrecError(f"{one.label} is not federated: bench measures how fast clients are trained")
-    parts = split(fedrec.load(data))
+    parts, bar = split(fedrec.load(data)), console(stderr=True)
     rates = measure_rates(count)
     results = [
         measure(one, parts, count, rates, loop_seconds)  # type: ignore[arg-type]
-        for one in track(chosen, "measuring", console=Console(stderr=True), transient=True)
+        for one in track(chosen, "measuring", console=bar, transient=True, disable=not bar.is_terminal)
     ]
+    if not torch:
+        complain(f"{WITHOUT_TORCH}: pip install 'fedrec[torch]' for the others")
     if json:
-        typer.echo(json_format.dumps({"data": parts.data.name, "results": results}))
+        say_json({"data": parts.data.name, "results": results})
         return
-    console = Console(highlight=False, width=110)
-    console.print(table(parts.data.name, results))
-    console.print(
+    console().print(table(parts.data.name, results))
+    say(
         "loop: a deep copy, DataLoader and optimizers per client, as the papers' code does, on one thread.\n"
         "bound: the arithmetic and memory traffic that no engine can avoid, at rates measured just now."
     )
@@ -58,10 +65,11 @@ def bench(
 def table(data: str, results: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
-    shown = Table(title=f"{data}, {results[0]['threads']} threads, clients per second", title_justify="left")
-    shown.add_column("method", no_wrap=True)
+    title = f"{data}, {results[0]['threads']} threads, clients per second"
+    shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    shown.add_column("method", overflow="fold")
     for heading in ("loop", "plain", "× loop", "fused", "× loop", "samples/s", "ms/round", "× bound"):
-        shown.add_column(heading, justify="right")
+        shown.add_column(heading, justify="right", no_wrap=True)
     for row in results:
         loop, plain, fused = (row.get(name, {}) for name in ("loop", "plain", "fused"))
         best = fused or plain

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fedrec.cli.terminal import complain, console, say, say_facts, say_json
+
 app = typer.Typer(help="Data sets: list, look into, get, bring your own.", no_args_is_help=True)
 
 FREE = "made data, free to use"
@@ -14,6 +16,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 User = Annotated[str | None, typer.Option("--user", help="Column of a file that holds the user.")]
 Item = Annotated[str | None, typer.Option("--item", help="Column of a file that holds the item.")]
 Time = Annotated[str | None, typer.Option("--time", help="Column of a file that holds the time.")]
+Items = Annotated[
+    Path | None, typer.Option("--items", help="File with titles and genres of a file's items, by their id.")
+]
+MinRating = Annotated[
+    float | None, typer.Option("--min-rating", help="Leave out rows of a file that are rated lower.")
+]
+Core = Annotated[
+    int | None, typer.Option("--core", help="Leave out users and items with fewer rows, repeatedly.")
+]
 NoTime = Annotated[bool, typer.Option("--no-time", help="Leave the times of a file out.")]
 
 
@@ -23,7 +34,7 @@ def list_(json: Json = False) -> None:
     from fedrec.data.load import DEMO
     from fedrec.data.sources.catalog import SOURCES
     from fedrec.data.sources.find import find
-    from fedrec.data.sources.imported import imported_names, imported_path
+    from fedrec.data.sources.imported import imported_counts, imported_names, imported_path
 
     rows: list[dict[str, Any]] = [
         {"name": DEMO, "title": "made world, the default", "rows": 100_000, "users": 950, "items": 1_700}
@@ -45,11 +56,11 @@ def list_(json: Json = False) -> None:
         )
     for name in imported_names():
         rows.append(
-            {"name": name, "title": "imported", "rows": None, "users": None, "items": None}
+            {"name": name, "title": "imported", **imported_counts(name)}
             | {"where": str(imported_path(name)), "state": "ready", "terms": "yours"}
         )
     if json:
-        _print_json({"data": rows})
+        say_json({"data": rows})
         return
     from rich.table import Table
 
@@ -61,10 +72,8 @@ def list_(json: Json = False) -> None:
         table.add_row(
             row["name"], row["title"], *(_count(row[key]) for key in ("rows", "users", "items")), row["state"]
         )
-    _console().print(table)
-    typer.echo(
-        "\nready: found · download: on first use, or with 'get NAME' · by hand: 'info NAME' says from where"
-    )
+    console().print(table)
+    say("\nready: found · download: on first use, or with 'get NAME' · by hand: 'info NAME' says from where")
 
 
 @app.command()
@@ -74,13 +83,17 @@ def info(
     item: Item = None,
     time: Time = None,
     no_time: NoTime = False,
+    items: Items = None,
+    min_rating: MinRating = None,
+    core: Core = None,
     json: Json = False,
 ) -> None:
     """Counts, activity, density, time and terms of a data set."""
     from fedrec.data.load import DEMO, locate
+    from fedrec.data.sources.reading import Reading
     from fedrec.data.summary import summary
 
-    found = locate(name, user=user, item=item, time=_time(time, no_time))
+    found = locate(name, Reading(user, item, _time(time, no_time), items, min_rating), core=core)
     data = found.read()
     source = found.source
     own = FREE if found.name.split(":")[0] == DEMO else "yours"
@@ -96,9 +109,9 @@ def info(
         "notes": list(data.notes),
     }
     if json:
-        _print_json(facts)
+        say_json(facts)
         return
-    _print_facts(_readable(facts))
+    say_facts(_readable(facts))
 
 
 @app.command()
@@ -124,7 +137,7 @@ def get(
     place = None if force else find(source)
     new = place is None
     if place is None:
-        typer.echo(f"{base}: {source.terms} ({source.home})", err=True)
+        complain(f"{base}: {source.terms} ({source.home})")
         place = download(source, renewed=force)
     _tell({"name": base, "where": str(place.path), "downloaded": new}, f"{base} is at {place.path}", json)
 
@@ -137,6 +150,9 @@ def import_(
     item: Item = None,
     time: Time = None,
     no_time: NoTime = False,
+    items: Items = None,
+    min_rating: MinRating = None,
+    core: Core = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier import of this name.")] = False,
     json: Json = False,
 ) -> None:
@@ -144,8 +160,18 @@ def import_(
     from fedrec.data.load import BUILT_IN
     from fedrec.data.sources.imported import import_table, imported_path
 
-    chosen = _time(time, no_time)
-    data = import_table(file, name, user=user, item=item, time=chosen, taken=BUILT_IN, force=force)
+    data = import_table(
+        file,
+        name,
+        user=user,
+        item=item,
+        time=_time(time, no_time),
+        items=items,
+        min_rating=min_rating,
+        core=core,
+        taken=BUILT_IN,
+        force=force,
+    )
     where = str(imported_path(name))
     facts = {"name": name, "rows": len(data), "users": data.n_users, "items": data.n_items, "where": where}
     size = f"{len(data):,} rows, {data.n_users:,} users, {data.n_items:,} items"
@@ -186,34 +212,12 @@ def _readable(facts: dict[str, Any]) -> dict[str, str]:
     return {"data": f"{facts['name']}{title}", **lines}
 
 
-def _print_facts(lines: dict[str, str]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for key, value in lines.items():
-        table.add_row(Text(key, style="bold"), Text(value))
-    _console().print(table)
-
-
 def _count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 
 def _tell(facts: dict[str, Any], sentence: str, json: bool) -> None:
     if json:
-        _print_json(facts)
+        say_json(facts)
     else:
-        typer.echo(sentence)
-
-
-def _print_json(facts: dict[str, Any]) -> None:
-    import json
-
-    typer.echo(json.dumps(facts, ensure_ascii=False))
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False)
+        say(sentence)

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fedrec.cli.terminal import say, say_facts, say_json
+
 
 def doctor(
     json: Annotated[
@@ -13,30 +15,24 @@ def doctor(
     ] = False,
 ) -> None:
     """Versions, threads, memory, data found; what is missing and how to install it."""
-    import json as json_format
-
     facts = _facts()
     if json:
-        typer.echo(json_format.dumps(facts))
+        say_json(facts)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in facts["versions"].items():
-        table.add_row(name, value)
+    lines = dict(facts["versions"])
     for name in ("threads", "memory_gb", "cache", "data_folders"):
         value = facts[name]
-        table.add_row(
-            name.replace("_", " "), ", ".join(value) or "-" if isinstance(value, list) else str(value)
-        )
-    table.add_row("data found", ", ".join(facts["data"]) or "-")
-    console.print(table)
+        text = ", ".join(value) or "-" if isinstance(value, list) else str(value)
+        lines[name.replace("_", " ")] = text
+    lines["data found"] = ", ".join(facts["data"]) or "-"
+    for name, counts in facts["imported"].items():
+        sizes = ("-" if counts[what] is None else f"{counts[what]:,} {what}" for what in counts)
+        lines[f"imported {name}"] = ", ".join(sizes)
+    say_facts(lines)
     for line in facts["missing"]:
-        console.print(f"missing: {line}", style="yellow")
+        say(f"missing: {line}", style="yellow")
     if not facts["missing"]:
-        console.print("Nothing is missing.", style="green")
+        say("Nothing is missing.", style="green")
 
 
 def _facts() -> dict[str, Any]:
@@ -46,7 +42,8 @@ def _facts() -> dict[str, Any]:
 
     from fedrec.data.sources.catalog import SOURCES
     from fedrec.data.sources.find import find
-    from fedrec.runs.api import threads_or_all
+    from fedrec.data.sources.imported import imported_counts, imported_names
+    from fedrec.runs.border import threads_or_all
     from fedrec.runs.result import versions
 
     folders = [f for f in os.environ.get("FEDREC_DATA", "").split(os.pathsep) if f]
@@ -64,5 +61,6 @@ def _facts() -> dict[str, Any]:
         "cache": platformdirs.user_cache_dir("fedrec"),
         "data_folders": folders,
         "data": ["demo", *(name for name, source in SOURCES.items() if find(source))],
+        "imported": {name: imported_counts(name) for name in imported_names()},
         "missing": missing,
     }

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedrec.cli import bench, data, doctor, methods, recommend, run
+from fedrec.cli.terminal import any_letter, complain
 
 app = typer.Typer(
     name="fedrec",
@@ -15,6 +16,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
 app.command("recommend")(recommend.recommend)
@@ -47,13 +49,14 @@ def main() -> None:
     """Entry point: an error of the user's is one sentence and code 2, never a traceback."""
     from fedrec.core.errors import FedrecError, Interrupted
 
+    any_letter()
     try:
         app()
     except Interrupted as stop:
-        typer.echo(str(stop), err=True)
+        complain(str(stop))
         sys.exit(130)
     except FedrecError as error:
-        typer.echo(f"error: {error}", err=True)
+        complain(f"error: {error}")
         sys.exit(2)
 
 

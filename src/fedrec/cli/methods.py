@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fedrec.cli.terminal import console, say_json
+
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method: list its settings.")] = None,
@@ -17,17 +19,13 @@ def methods(
     ] = False,
 ) -> None:
     """All methods and wrappers: paper, what stays private, what an upload reveals, when to use it."""
-    import json as json_format
-
-    from rich.console import Console
-
     facts = _settings(name) if name else _all()
     if json:
-        typer.echo(json_format.dumps(facts))
+        say_json(facts)
         return
-    console = Console(highlight=False)
+    shown = console()
     for table in _settings_tables(facts) if name else _method_tables(facts):
-        console.print(table)
+        shown.print(table)
 
 
 def _all() -> dict[str, Any]:
@@ -80,7 +78,7 @@ def _method_tables(facts: dict[str, Any]) -> list[Any]:
 
 def _short(names: list[str]) -> str:
     """Layers are many: name the first few."""
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} … {names[-1]}"
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} ... {names[-1]}"
 
 
 def _settings(name: str) -> dict[str, Any]:

@@ -7,9 +7,14 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from fedrec.cli.terminal import console, say, say_json
+
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 Number = Annotated[int, typer.Option("-k", help="How many.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
+Data = Annotated[
+    str | None, typer.Option(help="The run's data, where it is no longer where the run found it.")
+]
 LIKED = 5  # how many of a user's own items are shown beside the recommendations
 
 
@@ -23,6 +28,10 @@ def recommend(
     k: Number = 10,
     view: Annotated[str | None, typer.Option("--view", help="Rank with: own, global or random.")] = None,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Items met before as well.")] = False,
+    to: Annotated[
+        Path | None, typer.Option(help="For all users of the run, into a new .parquet or .csv file.")
+    ] = None,
+    data: Data = None,
     json: Json = False,
 ) -> None:
     """What to offer a user of a run, or a new person who likes a few items."""
@@ -30,13 +39,23 @@ def recommend(
     from fedrec.core.errors import FedrecError, nearest
     from fedrec.core.federated import View
 
-    if (user is None) == (not like):
-        raise FedrecError('give --user ID, or --like "TITLE or ID" (as often as you like) for a new person')
+    if (user is not None) + bool(like) + (to is not None) != 1:
+        raise FedrecError(
+            'give --user ID, or --like "TITLE or ID" (as often as you like) for a new person, '
+            "or --to FILE for all users"
+        )
     views = get_args(View)
     if view is not None and view not in views:
         raise FedrecError(f"unknown view '{view}': {nearest(view, views)}")
-    opened = fedrec.open(run)
-    data = opened.split.data
+    opened = fedrec.open(run, data)
+    if to is not None:
+        rows = opened.recommend_all(to, k, view, include_seen)  # type: ignore[arg-type]
+        facts = {"file": str(to), "rows": rows, "users": opened.split.n_users}
+        say_json(facts) if json else say(
+            f"{to}: {rows:,} rows, the {k} best items of {opened.split.n_users:,} users"
+        )
+        return
+    known = opened.split.data
     if user is not None:
         found = opened.recommend(user, k, view, include_seen)  # type: ignore[arg-type]
         mine = opened.split.train.of(opened._user(user))[::-1].tolist()  # newest first
@@ -44,15 +63,16 @@ def recommend(
         from fedrec.serve.recommend import find_item
 
         found = opened.recommend(likes=like, k=k, view=view, include_seen=include_seen)  # type: ignore[arg-type]
-        mine = [find_item(data, text) for text in like or []]
-    liked = [{"item": _plain(data.item_ids[i]), "title": data.title(i)} for i in mine]
+        mine = [find_item(known, text) for text in like or []]
+    liked = [{"item": _plain(known.item_ids[i]), "title": known.title(i)} for i in mine]
     who = f"user {user}" if user is not None else "a new person"
     if json:
-        facts = {"user": user, "liked": liked, "recommended": found.to_dicts(), "view": view}
-        _print_json({**facts, "method": opened.config.method, "data": opened.config.data})
+        who_asks = None if user is None else _plain(opened.user_ids[opened._user(user)])
+        facts = {"user": who_asks, "liked": liked, "recommended": found.to_dicts(), "view": view}
+        say_json({**facts, "method": opened.config.method, "data": opened.config.data}, _plain)
         return
     more = f" and {len(liked) - LIKED} more" if len(liked) > LIKED else ""
-    typer.echo(f"{who} liked: {'; '.join(i['title'] for i in liked[:LIKED])}{more}\n")
+    say(f"{who} liked: {'; '.join(i['title'] for i in liked[:LIKED])}{more}\n")
     _print_table(found)
 
 
@@ -60,52 +80,47 @@ def similar(
     run: RunFolder,
     item: Annotated[str, typer.Option("--item", help="Title or id of an item.")],
     k: Number = 10,
+    data: Data = None,
     json: Json = False,
 ) -> None:
-    """The items that the run's shared table puts next to an item."""
+    """The items that the run puts next to an item."""
     import fedrec
     from fedrec.serve.recommend import find_item
 
-    opened = fedrec.open(run)
+    opened = fedrec.open(run, data)
     found = opened.similar(item, k)
-    data = opened.split.data
-    code = find_item(data, item)
+    known = opened.split.data
+    code = find_item(known, item)
     if json:
-        asked = {"item": _plain(data.item_ids[code]), "title": data.title(code)}
-        _print_json({"like": asked, "similar": found.to_dicts(), "method": opened.config.method})
+        asked = {"item": _plain(known.item_ids[code]), "title": known.title(code)}
+        say_json({"like": asked, "similar": found.to_dicts(), "method": opened.config.method}, _plain)
         return
-    typer.echo(f"like {data.title(code)}:\n")
+    say(f"like {known.title(code)}:\n")
     _print_table(found)
 
 
 def export(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="New file, such as model.safetensors.")],
+    data: Data = None,
     json: Json = False,
 ) -> None:
     """The shared part of a run as one file of plain arrays, for devices and browsers."""
     import fedrec
 
-    path = fedrec.open(run).export(file)
+    path = fedrec.open(run, data).export(file)
     size = path.stat().st_size
     if json:
-        _print_json({"file": str(path), "bytes": size})
+        say_json({"file": str(path), "bytes": size})
     else:
-        typer.echo(f"{path}: {size / 2**20:.1f} MB; docs/export.md says how to read it")
+        say(f"{path}: {size / 2**20:.1f} MB; docs/export.md says how to read it")
 
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _print_json(facts: dict[str, Any]) -> None:
-    import json
-
-    typer.echo(json.dumps(facts, ensure_ascii=False, default=_plain))
-
-
 def _print_table(found: Any) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -113,4 +128,4 @@ def _print_table(found: Any) -> None:
     table.add_column("score", justify="right")
     for place, row in enumerate(found.iter_rows(named=True), 1):
         table.add_row(str(place), Text(str(row["item"])), Text(row["title"]), f"{row['score']:.3f}")
-    Console(highlight=False).print(table)
+    console().print(table)

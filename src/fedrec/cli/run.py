@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,27 +9,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedrec.cli.data import Core, Items, MinRating
+from fedrec.cli.terminal import complain, console, escape, say, say_json
+
 if TYPE_CHECKING:
     from fedrec.runs.run import Run
     from fedrec.runs.train import Callback
 
-Rounds = Annotated[int | None, typer.Option(help="Rounds of a federated method [default: 100].")]
+Rounds = Annotated[int | None, typer.Option(help=escape("Rounds of a federated method [default: 100]."))]
 
 
 def run(
     context: typer.Context,
-    method: Annotated[str, typer.Argument(help="Such as pfedrec, fedncf+dualper, ease, or file.py:Class.")],
+    method: Annotated[
+        str | None,
+        typer.Argument(help="Such as pfedrec, fedncf+dualper, ease, or file.py:Class; not with --resume."),
+    ] = None,
     data: Annotated[str, typer.Option(help="Name, name:MINIMUM or file.")] = "demo",
+    items: Items = None,
+    min_rating: MinRating = None,
+    core: Core = None,
     protocol: Annotated[str, typer.Option(help="strict (honest) or paper (as published, leaks).")] = "strict",
+    protocol_set: Annotated[
+        list[str] | None,
+        typer.Option(help="A choice of the protocol, such as candidates=999; repeatable."),
+    ] = None,
     rounds: Rounds = None,
     seed: Annotated[int, typer.Option(help="Everything random is a function of it.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
     clients: Annotated[
-        str | None, typer.Option(help="Clients per round: a fraction (0.1) or a number (94) [default: all].")
+        str | None,
+        typer.Option(help=escape("Clients per round: a fraction (0.1) or a number (94) [default: all].")),
     ] = None,
     view: Annotated[
         str | None,
-        typer.Option(help="What clients rank with: own, global or random [default: the method's]."),
+        typer.Option(help=escape("What clients rank with: own, global or random [default: the method's].")),
     ] = None,
     channel: Annotated[
         list[str] | None, typer.Option(help="What uploads pass through, such as laplace=0.5; repeatable.")
@@ -40,14 +53,30 @@ def run(
     ] = False,
     eval_every: Annotated[int, typer.Option(help="Rounds from one validation to the next.")] = 1,
     patience: Annotated[
-        int | None, typer.Option(help="Stop after so many validations without a better one [default: off].")
+        int | None,
+        typer.Option(help=escape("Stop after so many validations without a better one [default: off].")),
     ] = None,
+    all_data: Annotated[
+        bool, typer.Option("--all-data", help="Hold nothing out: for recommendations, without figures.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="Everything from a TOML file, such as a run's own config.toml.")
+    ] = None,
+    like_run: Annotated[
+        Path | None,
+        typer.Option(help="Method, settings, data and the selected number of rounds of an earlier run."),
+    ] = None,
+    k: Annotated[
+        str, typer.Option("--k", help="Lengths of lists that are measured, such as 5,10,20.")
+    ] = "10",
     start: Annotated[
         Path | None, typer.Option(help="Begin with what the run in this folder learned, items matched by id.")
     ] = None,
     engine: Annotated[str, typer.Option(help="auto, plain or fused.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads; results do not depend on it.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run [default: a new one in runs/].")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help=escape("Folder of the run [default: a new one in runs/]."))
+    ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 30.0,
     json: Annotated[
@@ -57,23 +86,29 @@ def run(
     """Train a method, evaluate the round selected on validation, save the run, print a table."""
     import fedrec
     from fedrec.core.errors import FedrecError
+    from fedrec.core.protocol import protocol as named_protocol
 
-    if checkpoint_every < 0:
-        raise FedrecError(
-            f"--checkpoint-every {checkpoint_every:g} is no time: give seconds, 0 for every round"
-        )
     if resume is not None:
         _refuse_changes(context, resume, method, _settings(set_))
+        if protocol_set:
+            raise FedrecError(f"{resume} keeps its protocol: leave --protocol-set out")
         with _progress() as callback:
             finished = fedrec.resume(
                 resume, rounds, threads=threads, checkpoint_every=checkpoint_every, callbacks=[callback]
             )
     else:
+        if like_run is not None or config is not None:
+            _print(_described(context, config, like_run, all_data, threads, out), json)
+            return
+        if method is None:
+            raise FedrecError("say which method to run, such as pfedrec: fedrec methods lists them")
+        how: dict[str, Any] = {"items": items, "min_rating": min_rating, "core": core}
+        plain = all(value is None for value in how.values())
         with _progress() as callback:
             finished = fedrec.run(
                 method,
-                data,
-                protocol,
+                data if plain else fedrec.load(data, **how),
+                named_protocol(protocol).with_(**_settings(protocol_set, "--protocol-set", "candidates=999")),
                 rounds,
                 seed,
                 settings=_settings(set_),
@@ -85,6 +120,8 @@ def run(
                 local=local,
                 eval_every=eval_every,
                 patience=patience,
+                k=k,
+                all_data=all_data,
                 start=start,
                 out=out or True,
                 checkpoint_every=checkpoint_every,
@@ -93,39 +130,71 @@ def run(
     _print(finished, json)
 
 
-def _settings(pairs: list[str] | None) -> dict[str, Any]:
+def _described(
+    context: typer.Context,
+    config: Path | None,
+    like_run: Path | None,
+    all_data: bool,
+    threads: int | None,
+    out: Path | None,
+) -> Run:
+    """A run that a file or an earlier run describes: only where it is written may be said besides."""
+    import fedrec
+    from fedrec.core.errors import FedrecError
+    from fedrec.runs.rerun import run_config
+
+    free = ("threads", "out", "json", *(("config",) if config else ("like_run", "all_data")))
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in free and source is not None and source.name == "COMMANDLINE":
+            raise FedrecError(
+                f"{config or like_run} says it all: leave {name.rstrip('_').replace('_', '-')} out"
+            )
+    with _progress() as callback:
+        if config is not None:
+            return run_config(config, threads=threads, out=out or True, callbacks=[callback])
+        assert like_run is not None
+        earlier = fedrec.open(like_run, threads=threads)
+        return earlier.again(all_data=all_data, out=out or True, callbacks=[callback])
+
+
+def _settings(pairs: list[str] | None, option: str = "--set", example: str = "dim=64") -> dict[str, Any]:
     from fedrec.core.errors import FedrecError
 
     settings = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise FedrecError(f"--set {pair} is not key=value: write for example --set dim=64")
+            raise FedrecError(f"{option} {pair} is not key=value: write for example {option} {example}")
         settings[key.strip()] = value.strip()
     return settings
 
 
-def _refuse_changes(context: typer.Context, folder: Path, method: str, settings: dict[str, Any]) -> None:
+def _refuse_changes(
+    context: typer.Context, folder: Path, method: str | None, settings: dict[str, Any]
+) -> None:
     """A resumed run keeps its configuration; only more rounds may be asked for."""
     from fedrec.core.errors import FedrecError
+    from fedrec.data.load import source_of
     from fedrec.methods import make, same_spec, settings_of
-    from fedrec.runs.api import source_of
     from fedrec.runs.folder import RunFolder
 
     config = RunFolder.existing(folder).config()
-    if not same_spec(method, config.method):
+    if method is not None and not same_spec(method, config.method):
         raise FedrecError(f"{folder} is a run of {config.method}, not of {method}")
     kept = settings_of(make(config.method, config.settings))
     asked = settings_of(make(config.method, {**config.settings, **settings}))
     for key in (key for key, value in kept.items() if asked[key] != value):
         raise FedrecError(f"{folder} was made with {key}={kept[key]}: a resumed run keeps its settings")
     names = ("seed", "clients", "view", "local", "eval_every", "patience", "start", "engine", "channel")
-    stored = {"data": config.source or config.data, "protocol": config.protocol.name}
+    stored: dict[str, Any] = {"data": config.source or config.data, "protocol": config.protocol.name}
     stored |= {name: getattr(config, name) for name in names}
+    stored |= {name: config.load.get(name) for name in ("items", "min_rating", "core")}
     same: dict[str, Any] = {
         "channel": list,
         "data": source_of,
         "start": Path.resolve,
+        "items": Path.resolve,
     }  # as the config has them
     for name, value in stored.items():
         given = context.params[name]
@@ -134,9 +203,11 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
             continue
         given = same[name](given) if name in same else given
         if str(given) != str(list(value) if name == "channel" else value):
+            option = f"--{name.replace('_', '-')}"
+            none = value is None or value is False or value == ()
+            made = f"without {option}" if none else f"with {option} {value}"
             raise FedrecError(
-                f"{folder} was made with --{name.replace('_', '-')} {value}: a resumed run keeps its "
-                "options, only --rounds may grow"
+                f"{folder} was made {made}: a resumed run keeps its options, only --rounds may grow"
             )
     if context.params["out"] is not None:
         raise FedrecError(f"--out and --resume exclude each other: --resume goes on in {folder}")
@@ -145,7 +216,6 @@ def _refuse_changes(context: typer.Context, folder: Path, method: str, settings:
 @contextmanager
 def _progress() -> Iterator[Callback]:
     """A bar on stderr with the loss and the validation figures so far."""
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -155,15 +225,18 @@ def _progress() -> Iterator[Callback]:
         TimeRemainingColumn,
     )
 
+    from fedrec.core.errors import Interrupted
+
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    shown = console(stderr=True)  # without a person who looks on there is no bar, and no empty line for it
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
         task = bar.add_task("preparing", total=None, figures="")
 
         def callback(record: Any, training: Any) -> None:
@@ -171,7 +244,7 @@ def _progress() -> Iterator[Callback]:
             best = training.selected
             if record.validation:
                 figures += f"  HR@10 {100 * record.validation['hr@10']:.1f}"
-            if best:
+            if best and best.validation:
                 figures += f"  best {100 * best.validation['hr@10']:.1f} in round {best.round}"
             if record.dropped:
                 figures += f"  dropped {record.dropped}"
@@ -183,19 +256,21 @@ def _progress() -> Iterator[Callback]:
                 figures=figures,
             )
 
-        yield callback
+        try:
+            yield callback
+        except Interrupted as stop:
+            bar.stop()
+            complain(str(stop))
+            raise typer.Exit(130) from None
 
 
 def _print(finished: Run, json: bool) -> None:
     if json:
-        typer.echo(json_format.dumps(finished.result))
+        say_json(finished.result)
         return
-    from rich.console import Console
-
     from fedrec.figures.tables import about, notes, result_table
 
-    console = Console(highlight=False)
-    console.print(result_table(finished.result))
-    console.print(about(finished.result))
+    console().print(result_table(finished.result))
+    say(about(finished.result))
     for note in notes(finished.result):
-        console.print(note, style="yellow")
+        say(note, style="yellow")

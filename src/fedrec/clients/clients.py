@@ -60,14 +60,17 @@ class Clients:
         catalog: Catalog,
         seed: int = 0,
         *,
-        secret: int | None = None,
+        secret: int,
+        salt: int | None = None,
         engine: str = "auto",
         channel: Sequence[Stage] = (),
         local: bool = False,
         keeps_tuned: bool = False,
         threads: int = 1,
     ) -> None:
-        """``seed`` is the run's and public: slots start from it. What devices draw hangs on their ``secret``.
+        """``seed`` is the run's and public: slots start from it. What devices draw hangs on their ``secret``,
+        which a simulation takes from the seed and a real device keeps to itself. ``salt`` is known to all clients
+        and to nobody else; a simulation takes it from the seed too.
 
         ``local``: nothing is ever aggregated. ``keeps_tuned``: shared rows as they were tuned in a client's
         last round are stored; without it they can be had by training that round again.
@@ -76,7 +79,7 @@ class Clients:
         slots = method.slots(catalog)
         self.slots = localized(slots) if local else slots
         self.uploads = Uploads({}) if local else method.uploads(catalog)
-        secret = seed if secret is None else secret
+        self.salt = stream(seed, SALT) if salt is None else salt
         setting = Setting(method, data, catalog, seed, secret, self.slots, self.uploads, local)
         self.setting, self.engine = setting, choose_engine(engine, setting)
         self.tuned = tuned_tables(method, catalog) if keeps_tuned else []
@@ -92,8 +95,7 @@ class Clients:
 
     def introduce(self) -> Introduced | None:
         """What the devices tell once, before the first round."""
-        salt = stream(self.setting.secret, SALT)
-        return self.method.introduce(self.data.trained, self.state.lines, salt)
+        return self.method.introduce(self.data.trained, self.state.lines, self.salt)
 
     # -- training ------------------------------------------------------------------------------
 
@@ -115,7 +117,11 @@ class Clients:
                 f"engine 'fused' cannot run round {broadcast.round} of {self.method.label}: {reason}; "
                 "ask for engine 'plain'"
             )
-        self._pending = pending = self._pending or Pending(self.slots, self.state)
+        if (
+            self._pending is None or self._pending.round != broadcast.round
+        ):  # a round that got lost is forgotten
+            self._pending = Pending(self.slots, self.state, broadcast.round)
+        pending = self._pending
         wants_rows = bool(pending.changes)
 
         def work(block: Ids) -> tuple[Fitted, Reply]:
@@ -140,25 +146,23 @@ class Clients:
 
     def _reply(self, round: int, fitted: Fitted) -> Reply:
         """What leaves the devices of a block: declared arrays after the channel's half on the device, and sums."""
-        finite, sent = fitted.finite, fitted.sent
-        users, rows = fitted.users[finite], fitted.rows_sent
-        if self.uploads.arrays:
-            check_sent(self.method.label, sent, self.slots, self.uploads.arrays)
-        if isinstance(sent, Upload) and self.channel and self.uploads.arrays:
+        finite, sent, rows = fitted.finite, fitted.sent, fitted.rows_sent
+        label, declared = self.method.label, self.uploads.arrays
+        if isinstance(sent, Upload) and not any(slot.rows for slot in declared.values()):
+            sent, rows = sent.without_items(), 0  # which rows were touched is nobody's business
+        check_sent(label, sent, self.slots, declared)
+        users = fitted.users[finite]
+        if isinstance(sent, Upload) and self.channel and declared:
             keys = self.data.keys[users]
             sent = sent_through(self.channel, sent, self.uploads, self.setting.secret, round, keys)
-            rows = len(sent.items.items)
-        report = Report(
-            clients=len(finite),
-            dropped=int((~finite).sum()),
-            loss=float(fitted.loss[finite].sum(dtype=np.float64)),
-            rows=rows,
-            figures={
-                n: float(fitted.lines[n][finite].sum(dtype=np.float64))
-                for n, slot in self.slots.items()
-                if slot.reported
-            },
-        )
+            check_sent(label, sent, self.slots, declared)
+            kept = sent.finite()
+            sent, users, rows = sent.only(kept), users[kept], len(sent.only(kept).items.items)
+        report = Report(clients=len(finite), dropped=len(finite) - len(users), rows=rows)
+        if len(self) > 1:  # of a device alone a sum would be its own figure
+            report.loss = float(fitted.loss[finite].sum(dtype=np.float64))
+            reported = [n for n, slot in self.slots.items() if slot.reported]
+            report.figures = {n: float(fitted.lines[n][finite].sum(dtype=np.float64)) for n in reported}
         return Reply(users, sent, report)
 
     # -- ranking -------------------------------------------------------------------------------
@@ -190,7 +194,7 @@ class Clients:
             plan = frozen(self.setting.plan(broadcast.round + number))
             if not plan:
                 return
-            pending = Pending(self.slots, self.state)
+            pending = Pending(self.slots, self.state, broadcast.round + number)
             told = Broadcast(broadcast.round + number, broadcast.shared, broadcast.given)
             for block in self.engine.blocks(some):
                 fitted = self.engine.fit(told, self.state, block, plan, Wish(rows=True))
@@ -201,4 +205,8 @@ class Clients:
         save_state(path, self.state)
 
     def load(self, path: Path) -> None:
-        self.state = load_state(path)
+        found = load_state(path)
+        shapes = [{n: v.shape for n, v in state.lines.items()} for state in (found, self.state)]
+        if shapes[0] != shapes[1] or found.rows.keys() != self.state.rows.keys():
+            raise FedrecError(f"{path} was written by other clients than these: their arrays differ")
+        self.state, self._pending = found, None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import OwnRows, Rows
-from fedrec.core.federated import Federated, Phase
+from fedrec.core.federated import Federated, Phase, check_plan
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array, Arrays, Catalog, Slot
@@ -35,7 +35,9 @@ class Setting:
     local: bool = False
 
     def plan(self, round: int) -> list[Phase]:
-        return self.method.plan(self.catalog, round)
+        plan = self.method.plan(self.catalog, round)
+        check_plan(self.method.label, plan, self.slots)
+        return plan
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ This engine is the meaning of every method; the kernels must agree with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD, Fitted, RankingPart, Setting, Wish
 from fedrec.clients.state import DeviceState
-from fedrec.clients.store import OwnRows, Rows, StoredRows, overlay
+from fedrec.clients.store import Rows, StoredRows, overlay
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Phase, row_names, weights_by
 from fedrec.core.gradient import GradientMethod
@@ -32,7 +32,7 @@ from fedrec.data.samples import Samples, draw_samples, draws_negatives
 BLOCK_SAMPLES = 32_768  # padded samples per block: its rows stay in cache
 BLOCK_CLIENTS = 128
 TILE = 2048  # items scored at once when a client's own rows rank the whole catalogue
-LEAVING = "fedpergnn"  # name of the random stream of what devices do to their uploads
+LEAVING = "leaving"  # name of the random stream of what devices do to their uploads
 
 
 class Trained(NamedTuple):
@@ -98,7 +98,7 @@ class Plain:
         start = time.perf_counter()
         samples = draw_samples(self.data, self.setting.secret, broadcast.round, users, plan)
         given = broadcast.given(users)
-        before, after, sent, loss = self._train(broadcast, state, samples, plan, given, own={})
+        before, after, sent, loss = self._train(broadcast, state, samples, plan, given)
         finite = _finite([loss, *sent.values(), *(after[n] for n in before if n in after)])
         if isinstance(self.method, GradientMethod):  # whose losses are means over samples; others are sums
             finite &= np.abs(loss) < WILD
@@ -142,7 +142,6 @@ class Plain:
         samples: Samples,
         plan: list[Phase],
         given: Arrays,
-        own: Mapping[str, OwnRows],
     ) -> Trained:
         """Local training of a block, on the rows that it touches."""
         import torch
@@ -154,16 +153,13 @@ class Plain:
         for name, slot in self._named("fresh", rows=False).items():
             started = slot.freshly(name, self.setting.seed, broadcast.round)
             private[name] = np.repeat(started[None], len(users), axis=0)
-        shared = {
-            n: overlay(broadcast.shared[n], own.get(n), touched) for n in self._named("shared", rows=True)
-        }
-        whole = {n: broadcast.shared[n] for n in self._named("shared", rows=False)}
+        shared = {n: overlay(broadcast.shared[n], None, touched) for n in self._named("shared", rows=True)}
+        whole = {n: broadcast.shared[n].copy() for n in self._named("shared", rows=False)}  # the device's own
         plan = _with_least(plan, samples)
 
         def one(shared: Any, whole: Any, private: Any, passes: Any) -> Any:
             p, upload, loss = self.method.fit({**shared, **whole}, private, passes, plan)
-            for name in upload if self.uploads.arrays else ():
-                check_name(self.method.label, name, self.slots, self.uploads.arrays)
+            self._check_names(p, upload)
             return {n: p[n] for n in self.slots if n in p}, upload if self.uploads.arrays else {}, loss
 
         run = torch.func.vmap(one, in_dims=(0, None, 0, 0))
@@ -176,6 +172,17 @@ class Plain:
         trained = Trained({**shared, **private, **everywhere}, _arrays(after), _arrays(upload), loss.numpy())
         self._check_shapes(trained, clients, touched.shape[1])
         return trained
+
+    def _check_names(self, p: dict[str, Any], upload: dict[str, Any]) -> None:
+        """A ``fit`` that forgets an array, or sends another than was declared, is refused."""
+        label, declared = self.method.label, self.uploads.arrays
+        for name, slot in self.slots.items():
+            if slot.owner in ("private", "fresh") and name not in p:
+                raise FedrecError(f"'{name}' is a {slot.owner} slot of {label} and 'fit' does not return it")
+        for name in upload if declared else ():
+            check_name(label, name, self.slots, declared)
+        if missing := declared.keys() - upload.keys():
+            raise FedrecError(f"'{min(missing)}' is declared in the uploads of {label} and was not sent")
 
     def _check_shapes(self, trained: Trained, clients: int, rows: int) -> None:
         """A ``fit`` that gives arrays of another shape than the slots have is refused."""
@@ -211,10 +218,10 @@ class Plain:
         lines = {n: state.lines[n][users] for n in self._named("private", rows=False)}
         given = broadcast.given(users)
         fresh = self._named("fresh", rows=False)
-        if fresh:  # made again on all of the device's samples, everything else as it is
+        if fresh:  # made again on all of the device's samples, on the table as it is now
             plan = self.method.rebuild(self.setting.catalog, broadcast.round)
             samples = draw_samples(self.data, self.setting.secret, broadcast.round, users, plan)
-            after = self._train(broadcast, state, samples, plan, given, rows).after
+            after = self._train(broadcast, state, samples, plan, given).after
             lines |= {n: after[n] for n in fresh}
         return RankingPart(users, lines, rows, given)
 

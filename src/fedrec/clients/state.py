@@ -17,7 +17,10 @@ from fedrec.core.slots import Arrays, Slot
 
 @dataclass(frozen=True)
 class DeviceState:
-    """A line per client, and rows per client. Rows are shared between states; lines may be written in place."""
+    """A line per client, and rows per client.
+
+    Rows are a value; lines are written in place by a round of some of the clients: who keeps a state takes a copy.
+    """
 
     lines: Arrays
     rows: Mapping[str, RowStore]
@@ -66,6 +69,7 @@ class Pending:
 
     slots: Mapping[str, Slot]
     state: DeviceState
+    round: int
     parts: list[tuple[Ids, Arrays]] = field(default_factory=list)
     changes: dict[str, Change] = field(default_factory=dict)
 

@@ -14,11 +14,12 @@ class DataError(FedrecError):
     """Data that cannot be found, read or used."""
 
 
-class Interrupted(FedrecError):
-    """Stopped from the keyboard; what was saved can be gone on with."""
+class Interrupted(KeyboardInterrupt):
+    """Stopped from the keyboard; what was saved can be gone on with. No ``except Exception`` swallows it."""
 
-    def __init__(self, command: str) -> None:
-        super().__init__(f"interrupted; go on from the last checkpoint with: {command}")
+    def __init__(self, command: str, round: int | None = None) -> None:
+        held = "" if round is None else f" after round {round}, which the checkpoint holds"
+        super().__init__(f"interrupted{held}; go on with: {command}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

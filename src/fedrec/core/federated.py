@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.errors import FedrecError
+from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.kernel import Kernel
 from fedrec.core.method import Method
 from fedrec.core.optim import Gradient, Optimizer
@@ -109,7 +109,20 @@ class Service:
         return held
 
 
-VERBS = ("fit", "logits", "loss", "batches", "step", "receive", "finish", "send", "uploads", "service")
+VERBS = (
+    "slots",
+    "fit",
+    "rebuild",
+    "logits",
+    "loss",
+    "batches",
+    "step",
+    "receive",
+    "finish",
+    "send",
+    "uploads",
+    "service",
+)
 
 
 class Federated(Method):
@@ -184,6 +197,13 @@ class Federated(Method):
 def row_names(slots: Mapping[str, Slot]) -> frozenset[str]:
     """Names of the slots with a row per item."""
     return frozenset(n for n, slot in slots.items() if slot.rows)
+
+
+def check_plan(label: str, plan: Sequence[Phase], slots: Mapping[str, Slot]) -> None:
+    """Groups move slots: a name that is none is refused before a client trains."""
+    for name in (name for phase in plan for group in phase.groups for name in group.names):
+        if name not in slots:
+            raise FedrecError(f"a group of {label} names '{name}', which is no slot: {nearest(name, slots)}")
 
 
 def weights_by(uploads: Uploads, samples: Any) -> Any:

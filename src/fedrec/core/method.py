@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from fedrec.core.errors import FedrecError
 from fedrec.core.settings import Settings
 
 ROUNDS = 100
@@ -16,7 +17,18 @@ class Method(Settings):
     citation: ClassVar[str]
     use_when: ClassVar[str]
 
+    def __init__(self, **values: Any) -> None:
+        check_named(type(self))
+        super().__init__(**values)
+
     @property
     def label(self) -> str:
         """The name in tables and on the command line."""
         return self.name
+
+
+def check_named(kind: type[Method]) -> None:
+    """A method without a name cannot be told apart in results, settings and files."""
+    name = getattr(kind, "name", None)
+    if not (isinstance(name, str) and name):
+        raise FedrecError(f'{kind.__name__} has no name: write name = "{kind.__name__.lower()}" in the class')

@@ -7,17 +7,16 @@ so "was never a negative" gives the test item away (see docs/protocols.md).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.settings import Settings
 
 
-class Protocol(BaseModel):
+class Protocol(Settings):
     """Every choice that decides what a number means; printed with every result."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = "strict"
     deduplicate: bool = Field(True, description="keep one row per (user, item), the newest")
@@ -47,6 +46,28 @@ class Protocol(BaseModel):
         """Whether the held-out items are kept out of the training negatives."""
         return self.negatives_from == "never-interacted"
 
+    def with_(self, **changes: Any) -> Protocol:
+        """The same with some choices changed, checked, under a name that says which (or one that is given)."""
+        return Protocol(**{**self.model_dump(), **changes}).honestly_named()
+
+    def honestly_named(self) -> Protocol:
+        """Checked once more; where it is not what its name stands for, the name says what differs."""
+        checked = Protocol(**self.__dict__)
+        known = PROTOCOLS.get(checked.name)
+        changed = (
+            {}
+            if known is None
+            else {
+                field: value
+                for field, value in checked.model_dump().items()
+                if value != getattr(known, field)
+            }
+        )
+        if not changed:
+            return checked
+        said = ",".join(f"{field}={value}" for field, value in changed.items())
+        return Protocol(**{**checked.model_dump(), "name": f"{checked.name}+{said}"})
+
     def better(self, value: float, best: float) -> bool:
         """Whether a round with this validation figure replaces the best so far."""
         return value >= best if self.select_tie == "last" else value > best
@@ -66,9 +87,9 @@ PROTOCOLS = {p.name: p for p in (STRICT, PAPER)}
 
 
 def protocol(name: str | Protocol) -> Protocol:
-    """A protocol by name; a Protocol passes through."""
+    """A protocol by name, or one of one's own: it is checked, and never goes by the name of another."""
     if isinstance(name, Protocol):
-        return name
+        return name.honestly_named()
     if name not in PROTOCOLS:
         raise FedrecError(f"unknown protocol '{name}': {nearest(name, PROTOCOLS)}")
     return PROTOCOLS[name]

@@ -5,7 +5,7 @@ An unknown name is an error that offers the nearest one; a value out of range is
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -15,7 +15,9 @@ from fedrec.core.errors import FedrecError, nearest
 class Settings(BaseModel):
     """Base of everything a user configures."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+
+    called: ClassVar[str | None] = None  # what messages call it; none: its name, else its class's
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -25,30 +27,46 @@ class Settings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _lists_from_text(cls, values: Any) -> Any:
-        """Lists come from the command line as text: ``hidden=64,32``, and ``hidden=`` is the empty one."""
+    def _as_given(cls, values: Any) -> Any:
+        """Values as people give them: NumPy's numbers and arrays, and lists as text.
+
+        Lists come from the command line as ``hidden=64,32``, and ``hidden=`` is the empty one.
+        """
         if not isinstance(values, dict):
             return values
-        split = dict(values)
-        for name, value in values.items():
-            field = cls.model_fields.get(name)
-            if isinstance(value, str) and field is not None and str(field.annotation).startswith("tuple"):
-                split[name] = [part for part in value.split(",") if part.strip()]
-        return split
+        plain = {name: plain_value(value) for name, value in values.items()}
+        for name, value in plain.items():
+            kind = cls.model_fields[name].annotation if name in cls.model_fields else None
+            if isinstance(value, str) and str(kind).startswith("tuple"):
+                plain[name] = [part for part in value.split(",") if part.strip()]
+            numbers = {int, float} & {kind, *get_args(kind)}
+            if isinstance(value, bool) and numbers and bool not in (kind, *get_args(kind)):
+                raise ValueError(f"{name}={value} is not valid: give a number")
+        return plain
+
+
+def plain_value(value: Any) -> Any:
+    """A number of NumPy or PyTorch as Python's, an array as a list; anything else as it is."""
+    if hasattr(value, "tolist") and hasattr(value, "ndim"):
+        return value.tolist()
+    return value
 
 
 def _sentence(model: type[BaseModel], error: ValidationError) -> str:
     problem = error.errors()[0]
     name = str(problem["loc"][0]) if problem["loc"] else ""
-    owner = getattr(model, "name", None)
-    owner = owner if isinstance(owner, str) else model.__name__
+    owner = getattr(model, "called", None)
+    if owner is None:
+        owner = getattr(model, "name", None)
+        owner = owner if isinstance(owner, str) else model.__name__
     if problem["type"] == "extra_forbidden":
         if not model.model_fields:
             return f"{owner} has no settings, but got '{name}'"
-        return f"{owner} has no setting '{name}': {nearest(name, model.model_fields)}"
+        return f"{owner or 'a run'} has no setting '{name}': {nearest(name, model.model_fields)}"
     message = problem["msg"]
     message = message.removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
+    start = f"{owner}: " if owner else ""
     if not name:
-        return f"{owner}: {message}"
-    return f"{owner}: {name}={problem['input']} is not valid: {message}"
+        return start + message
+    return f"{start}{name}={problem['input']} is not valid: {message}"

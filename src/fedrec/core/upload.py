@@ -82,6 +82,23 @@ class Upload:
         items = Ragged(before[self.items.indptr].astype(np.int64), self.items.items[there])
         return replace(self, items=items, rows={n: v[there] for n, v in self.rows.items()})
 
+    def without_items(self) -> Upload:
+        """Where no row is sent, nothing says which were touched."""
+        return replace(
+            self, items=Ragged(np.zeros(self.clients + 1, np.int64), self.items.items[:0]), rows={}
+        )
+
+    def finite(self) -> NDArray[np.bool_]:
+        """Which clients sent nothing but finite numbers."""
+        owner = np.repeat(np.arange(self.clients), np.diff(self.items.indptr))
+        found = np.isfinite(self.weights)
+        for values in self.rows.values():
+            bad = ~np.isfinite(values.reshape(len(values), int(np.prod(values.shape[1:])))).all(axis=1)
+            found &= np.bincount(owner[bad], minlength=self.clients) == 0
+        for values in self.dense.values():
+            found &= np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+        return found
+
     def without(self, name: str) -> Upload:
         """All arrays but one."""
         return replace(self, dense={n: v for n, v in self.dense.items() if n != name})
@@ -151,7 +168,10 @@ def _add_rows(table, items, values, weights) -> None:  # type: ignore[no-untyped
 
 
 def check_sent(label: str, sent: Upload | Total, slots: dict[str, Slot], declared: dict[str, Slot]) -> None:
-    """The only way out of a client: refuses private slots, what is not declared, and other shapes."""
+    """The only way out of a client: refuses private slots, what is not declared, other shapes, and silence."""
+    names = sent.sums.keys() if isinstance(sent, Total) else sent.rows.keys() | sent.dense.keys()
+    if missing := declared.keys() - names:
+        raise FedrecError(f"'{min(missing)}' is declared in the uploads of {label} and was not sent")
     if isinstance(sent, Total):
         for name, values in sent.sums.items():
             check_name(label, name, slots, declared)

@@ -11,7 +11,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Context, Group, Introduced, Params, Phase, RanksWith, Service
 from fedrec.core.gradient import GradientMethod, Loss
 from fedrec.core.kernel import Kernel
-from fedrec.core.method import Method
+from fedrec.core.method import Method, check_named
 from fedrec.core.optim import Gradient
 from fedrec.core.ragged import Ragged
 from fedrec.core.slots import Arrays, Catalog, Slot
@@ -38,8 +38,13 @@ class Wrapper(GradientMethod):
     base: SerializeAsAny[GradientMethod]
 
     def __init__(self, base: Method, **settings: Any) -> None:
+        check_named(type(self))
+        if not isinstance(base, Method):
+            raise FedrecError(
+                f"{self.name} goes over a method, not over {base!r}: give an object such as FedMF()"
+            )
         if not isinstance(base, GradientMethod):
-            missing = " and ".join(f"'{seam}'" for seam in self.seams)
+            missing = " and ".join(f"'{seam}'" for seam in getattr(self, "seams", ("loss", "step")))
             raise FedrecError(
                 f"{self.name} goes over methods trained by gradient steps: {base.label} has no {missing}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,6 +13,14 @@ from numpy.typing import NDArray
 from fedrec.core.errors import DataError
 
 Ids = NDArray[np.int64] | NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What data were loaded from, and with which options of ``fedrec.load``: enough to load them again."""
+
+    source: str
+    options: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +39,8 @@ class Interactions:
     titles: tuple[str, ...] | None = None
     genres: tuple[tuple[str, ...], ...] | None = None
     notes: tuple[str, ...] = field(default=())
+    # Not copied by ``replace``: data that were changed are no longer what was loaded.
+    origin: Origin | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         for array in (self.indptr, self.items, self.times, self.user_ids, self.item_ids):
@@ -82,15 +92,27 @@ class Interactions:
                 f"no user of {self.name} has {minimum} interactions (the most is "
                 f"{int(self.counts.max(initial=0))}): ask for a smaller minimum"
             )
-        rows = np.repeat(keep, self.counts)
+        return self.only(np.repeat(keep, self.counts))
+
+    def loaded_from(self, origin: Origin) -> Interactions:
+        """The same data, knowing what they were loaded from."""
+        data = replace(self)
+        object.__setattr__(data, "origin", origin)
+        return data
+
+    def only(self, rows: NDArray[np.bool_]) -> Interactions:
+        """Only these rows, and only the users and items that occur in them."""
         items = self.items[rows]
+        before = np.concatenate([[0], np.cumsum(rows)])
+        counts = np.diff(before[self.indptr])
+        keep = counts > 0
         seen = np.zeros(self.n_items, dtype=bool)
         seen[items] = True
         renumber = (np.cumsum(seen) - 1).astype(np.int32)
         chosen = np.flatnonzero(seen)
         return replace(
             self,
-            indptr=np.concatenate([[0], np.cumsum(self.counts[keep])]).astype(np.int64),
+            indptr=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
             items=renumber[items],
             times=None if self.times is None else self.times[rows],
             user_ids=self.user_ids[keep],

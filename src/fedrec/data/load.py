@@ -1,18 +1,20 @@
-"""From a name or a path to Interactions."""
+"""From a name, a path or a frame to Interactions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedrec.core.errors import DataError, nearest
 from fedrec.data.sources.build import build, read_source
 from fedrec.data.sources.catalog import SOURCES
 from fedrec.data.sources.download import find_or_download
 from fedrec.data.sources.find import Place
+from fedrec.data.sources.frame import table_of
 from fedrec.data.sources.imported import imported_names, imported_path
+from fedrec.data.sources.reading import Reading, at_least_one
 from fedrec.data.sources.source import Source
 from fedrec.data.sources.table import part_of, read_table
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 DEMO = "demo"
 BUILT_IN = (DEMO, *SOURCES)
+FRAME = "frame"  # what data from a frame are called
 
 
 @dataclass(frozen=True)
@@ -34,53 +37,76 @@ class Located:
 
 
 def load(
-    name: str | Path = DEMO,
+    name: Any = DEMO,
     *,
     minimum: int | None = None,
     user: str | None = None,
     item: str | None = None,
     time: str | None = None,
+    items: Any = None,
+    min_rating: float | None = None,
+    core: int | None = None,
 ) -> Interactions:
-    """Load a data set by name (``ml-100k``, or ``amazon-video:10`` for users with 10 rows) or from a file.
+    """Load a data set by name (``ml-100k``, or ``amazon-video:10`` for users with 10 rows), file or frame.
 
-    ``user``, ``item`` and ``time`` name the columns of a file where they are not called by a usual name;
-    ``time=""`` leaves the times out. Named sets are looked up in FEDREC_DATA, then in the cache, and
-    downloaded where they are in neither.
+    ``user``, ``item`` and ``time`` name the columns of a file or frame (polars, pandas) where they are not
+    called by a usual name; ``time=""`` leaves the times out. ``items`` is a file or frame with the items'
+    titles and genres; ``min_rating`` leaves out rows rated lower; ``core`` leaves out users and items with
+    fewer rows, again and again. Named sets are looked up in FEDREC_DATA, then in the cache, and downloaded
+    where they are in neither.
     """
-    return locate(name, minimum=minimum, user=user, item=item, time=time).read()
+    reading = Reading(user, item, time, items, min_rating)
+    return locate(name, reading, minimum=minimum, core=core).read()
 
 
 def locate(
-    name: str | Path,
-    *,
-    minimum: int | None = None,
-    user: str | None = None,
-    item: str | None = None,
-    time: str | None = None,
+    name: Any, reading: Reading | None = None, *, minimum: int | None = None, core: int | None = None
 ) -> Located:
     """Find what a name stands for, downloading it if need be, without reading it yet."""
-    base, given = split_name(str(name))
+    from fedrec.data.interactions import Origin
+
+    reading = reading or Reading()
+    known = isinstance(name, str | Path)
+    base, given = split_name(str(name)) if known else (FRAME, None)
     if given is not None and minimum is not None and given != minimum:
         raise DataError(f"'{name}' and minimum={minimum} disagree: give the minimum once")
     least = minimum if given is None else given
-    if least is not None and least < 1:
-        raise DataError(f"the minimum of interactions per user is {least}: give a whole number of at least 1")
-    found = _locate(base, user, item, time)
-    if least is None:
-        return found
+    at_least_one("minimum of interactions per user", least)
+    at_least_one("core", core)
+    found = _locate(base, reading) if known else _from_frame(name, reading)
+    parts = [found.name] if least is None else [found.name, str(least)]
+    parts += [] if reading.min_rating is None else [f"rating{reading.min_rating:g}"]
+    parts += [] if core is None else [f"core{core}"]
 
-    def filtered() -> Interactions:
+    def whole() -> Interactions:
         data = found.read()
-        return replace(data.at_least(least), name=f"{data.name}:{least}")
+        if core is not None:
+            from fedrec.data.kcore import k_core
 
-    return replace(found, name=f"{found.name}:{least}", read=filtered)
+            data = k_core(data, core, least or 1)
+        elif least is not None:
+            data = data.at_least(least)
+        data = replace(data, name=":".join(parts))
+        options = reading.options() if known else None
+        if options is None:  # a frame cannot be loaded again
+            return data
+        source = source_of(base) + ("" if least is None else f":{least}")
+        return data.loaded_from(Origin(source, options if core is None else {**options, "core": int(core)}))
+
+    return replace(found, name=":".join(parts), read=whole)
 
 
-def _locate(base: str, user: str | None, item: str | None, time: str | None) -> Located:
-    columns_given = any(column is not None for column in (user, item, time))
+def source_of(text: str) -> str:
+    """What to load again later: a name as it is, a file by its whole path."""
+    base, minimum = split_name(text)
+    if is_name(base) or not Path(base).expanduser().exists():
+        return text
+    return str(Path(base).expanduser().resolve()) + ("" if minimum is None else f":{minimum}")
+
+
+def _locate(base: str, reading: Reading) -> Located:
     if is_name(base):
-        if columns_given:
-            raise DataError(f"the columns of '{base}' are known: name columns for files of your own only")
+        reading.refuse_for(base)
         if base == DEMO:
             from fedrec.data.worlds import demo
 
@@ -94,9 +120,14 @@ def _locate(base: str, user: str | None, item: str | None, time: str | None) -> 
     path = Path(base).expanduser()
     if not path.exists() and not _looks_like_path(base):
         raise DataError(f"unknown data set '{base}': {nearest(base, [*BUILT_IN, *imported_names()])}")
-    part = part_of(path)
-    short = part.path.name.split(".")[0] or part.path.name
-    return Located(short, str(path), lambda: build(short, read_table(part, user, item, time)))
+    part_of(path)
+    short = path.name.split(".")[0] or path.name
+    return Located(short, str(path), lambda: build(short, reading.read(table_of(path))))
+
+
+def _from_frame(frame: Any, reading: Reading) -> Located:
+    table = table_of(frame)
+    return Located(FRAME, "given in Python", lambda: build(FRAME, reading.read(table)))
 
 
 def split_name(text: str) -> tuple[str, int | None]:

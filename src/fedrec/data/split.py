@@ -42,6 +42,7 @@ class Split:
     valid: NDArray[np.int32]
     test: NDArray[np.int32]
     dropped: int  # users with too few interactions
+    held_out: bool = True  # without: everything is trained on, nothing can be measured
 
     @property
     def n_users(self) -> int:
@@ -64,6 +65,8 @@ class Split:
     @cached_property
     def met(self) -> Ragged:
         """Each user's items, held-out ones included, sorted and distinct."""
+        if not self.held_out:
+            return self.trained
         indptr = self.train.indptr + 2 * np.arange(self.n_users + 1)
         items = np.empty(int(indptr[-1]), np.int32)
         items[indptr[1:] - 1] = self.test
@@ -104,8 +107,11 @@ class Split:
         return Candidates(pairs[:, 0], pairs[:, 1], int(short))
 
 
-def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0) -> Split:
-    """Split by leave-one-out. What a user gets depends on (seed, user) only, not on the other users."""
+def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0, hold_out: bool = True) -> Split:
+    """Split by leave-one-out. What a user gets depends on (seed, user) only, not on the other users.
+
+    Without ``hold_out`` everything is for training: for people, once it is known how well a method does.
+    """
     how = protocol(how)
     # Without time stamps every order is a guess: a seeded shuffle, whatever the protocol says of ties.
     shuffled = how.time_ties == "shuffle" or data.times is None
@@ -122,26 +128,28 @@ def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0) -> Sp
         data.n_items,
         items,
     )
-    users = np.flatnonzero(counts >= how.min_interactions)
+    users = np.flatnonzero(counts >= (how.min_interactions if hold_out else 1))
     if len(users) == 0:
         raise DataError(
             f"no user of {data.name} has the {how.min_interactions} interactions that protocol '{how.name}' "
             f"needs (the most is {int(counts.max(initial=0))}): use data with longer histories"
         )
     newest = data.indptr[users + 1] - 1  # _arrange leaves each user's rows at the end of its run
-    train_counts = counts[users] - 2
+    train_counts = counts[users] - (2 if hold_out else 0)
     indptr = run_ends(train_counts)
     starts = newest + 1 - counts[users]
     rows = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], train_counts)
+    nothing = np.full(len(users), -1, np.int32)
     return Split(
         data=data,
         protocol=how,
         seed=seed,
         users=users,
         train=Ragged(indptr, items[rows]),
-        valid=items[newest - 1],
-        test=items[newest],
+        valid=items[newest - 1] if hold_out else nothing,
+        test=items[newest] if hold_out else nothing,
         dropped=data.n_users - len(users),
+        held_out=hold_out,
     )
 
 

@@ -6,6 +6,7 @@ test item secret lets it do better than chance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from fedrec.data.split import Split
@@ -27,7 +28,9 @@ class Controls(TypedDict):
     counter: CounterControl
 
 
-def controls(split: Split, rounds: int = 100, seed: int = 0, threads: int = 1) -> Controls:
+def controls(
+    split: Split, rounds: int = 100, seed: int = 0, threads: int = 1, ks: Sequence[int] = (10,)
+) -> Controls:
     """Popularity, and the counter over the negatives of ``rounds`` rounds, both on the sampled test."""
     exam = Exam(split)
     popularity = Popularity().fit(split, seed, threads)
@@ -35,7 +38,7 @@ def controls(split: Split, rounds: int = 100, seed: int = 0, threads: int = 1) -
     drawn = rank_sampled(counter, exam, "test", threads)
     area, error = auc(drawn)
     return {
-        "popularity": summary(rank_sampled(popularity, exam, "test", threads)),
+        "popularity": summary(rank_sampled(popularity, exam, "test", threads), ks),
         "counter": {
             "hr@10": hr(drawn, 10),
             "auc": area if area == area else None,  # NaN: no user had candidates

@@ -8,7 +8,7 @@ held-out item (the positive), so a model gains nothing by scoring everything ali
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -60,22 +60,35 @@ def rank_full(
     return _ranks(work, 1, exam, threads, blocks)[0]
 
 
-def rank_all(
-    scorer: Scorer, exam: Exam, threads: int = 1, blocks: Blocks | None = None
-) -> tuple[Ranks, Ranks, Ranks]:
-    """Validation and test among candidates, and test among all: what ranks is made once for the three."""
+class Measured(NamedTuple):
+    """Ranks of the held-out items, and what each user would be offered instead (padded with -1)."""
+
+    valid: Ranks
+    test: Ranks
+    full: Ranks  # of the test item among the whole catalogue
+    top: NDArray[np.int32]  # best first
+
+
+def measure(
+    scorer: Scorer, exam: Exam, threads: int = 1, blocks: Blocks | None = None, k: int = 10
+) -> Measured:
+    """Validation and test among candidates, test among all, and top lists: what ranks is made once for all."""
+    top = np.full((exam.n_users, k), -1, np.int32)
 
     def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
-        ready = scorer.ready(users) if isinstance(scorer, Prepares) else None
-        some = ready.some if ready else scorer.some
-        for which, found in zip(("valid", "test"), ranks, strict=False):
-            items = exam.lines(which, users)  # type: ignore[arg-type]
-            _count_sampled(some(users, items), items, *found)
-        scores = ready.all(users) if ready else scorer.all(users)
+        ready = scorer.ready(users) if isinstance(scorer, Prepares) else scorer
+        whiches: tuple[Which, ...] = ("valid", "test")
+        for which, found in zip(whiches, ranks, strict=False):
+            items = exam.lines(which, users)
+            _count_sampled(ready.some(users, items), items, *found)
+        scores = ready.all(users)
         _count_full(scores, users, *_full(exam, "test"), *ranks[2])
+        best, values = np.full((len(users), k), -1, np.int32), np.full((len(users), k), -np.inf, np.float32)
+        _best(scores, users, exam.trained.indptr, exam.trained.items, False, best, values)
+        top[users] = best
 
     valid, test, full = _ranks(work, 3, exam, threads, blocks)
-    return valid, test, full
+    return Measured(valid, test, full, top)
 
 
 def _full(exam: Exam, which: Which) -> tuple[Any, ...]:

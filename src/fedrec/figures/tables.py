@@ -14,19 +14,23 @@ def percent(value: float | None) -> str:
 
 def result_table(result: dict[str, Any]) -> Table:
     """One run: what was measured, how, beside its controls."""
+    if result["all_data"]:
+        return people_table(result)
     test, controls = result["test"], result["controls"]
     table = Table(
-        title=f"{result['method']} on {result['data']}, protocol {result['protocol']}, seed {result['seed']}",
+        title=f"{result['method']} on {result['data']}, protocol {result['protocol']}"
+        f"{', LEAKING' if leaking(result) else ''}, seed {result['seed']}",
         title_justify="left",
     )
     table.add_column("")
-    for heading in ("HR@10", "NDCG@10", "AUC"):
-        table.add_column(heading, justify="right")
+    names = [name for name in test if name.startswith(("hr@", "ndcg@"))] + ["auc"]
+    for name in names:
+        table.add_column(name.upper(), justify="right")
 
     def row(name: str, figures: dict[str, Any], style: str | None = None) -> None:
-        table.add_row(name, *(percent(figures.get(k)) for k in ("hr@10", "ndcg@10", "auc")), style=style)
+        table.add_row(name, *(percent(figures.get(k)) for k in names), style=style)
 
-    row("test, 99 candidates", test, "bold")
+    row(f"test, {result['protocol_settings']['candidates']:,} candidates", test, "bold")
     row("test, full ranking", test["full"])
     row("validation", result["validation"])
     table.add_section()
@@ -35,12 +39,28 @@ def result_table(result: dict[str, Any]) -> Table:
     return table
 
 
+def people_table(result: dict[str, Any]) -> Table:
+    """A run on all data: there is nothing to show but what it is for."""
+    table = Table(
+        title=f"{result['method']} on all of {result['data']}, seed {result['seed']}", title_justify="left"
+    )
+    table.add_column("trained on everything: no figures, recommendations only")
+    table.add_row(f"fedrec recommend {result['run'] or 'RUN'} --user ID")
+    return table
+
+
+def leaking(result: dict[str, Any]) -> bool:
+    """Whether held-out items reached training, through the protocol or through the run that it started from."""
+    return bool(result["leaks"])
+
+
 def about(result: dict[str, Any]) -> str:
     """How the figures came about, in a few lines."""
     rule = result["protocol_settings"]
     lines = [
         f"{result['users']:,} users ({result['users_dropped']:,} dropped), {result['items']:,} items; "
-        f"negatives from {rule['negatives_from']} items; selected on validation {rule['select_on']}"
+        f"negatives from {rule['negatives_from']} items"
+        + ("" if result["all_data"] else f"; selected on validation {rule['select_on']}")
     ]
     if result["selected_round"] is not None and result["view"] is None:
         lines.append(
@@ -62,6 +82,12 @@ def about(result: dict[str, Any]) -> str:
             f"{result['seconds_per_round']:.3f} s a round, {pace:,.0f} clients/s; "
             f"{(up or 0) / 1e3:,.1f} kB up and {down / 1e3:,.1f} kB down per client and round"
         )
+    if result["beyond"]:
+        offered = result["beyond"]
+        lines.append(
+            f"lists of 10: {percent(offered['coverage@10'])}% of the items offered, "
+            f"Gini {offered['gini@10']:.2f}, novelty {offered['novelty@10']:.1f} bits"
+        )
     if result["run"]:
         lines.append(f"saved in {result['run']}")
     return "\n".join(lines)
@@ -70,12 +96,18 @@ def about(result: dict[str, Any]) -> str:
 def notes(result: dict[str, Any]) -> list[str]:
     """What a reader of the figures must know."""
     found = []
-    counter = result["controls"]["counter"]
+    counter = result["controls"]["counter"] if result["controls"] else {"leaks": False}
     if counter["leaks"]:
         found.append(
             "This protocol leaks: counting how often an item was NOT drawn as a negative, without any "
             f"model, ranks the test item with AUC {percent(counter['auc'])} (chance is 50). "
             "Use --protocol strict for honest figures."
+        )
+    if result.get("start_leaks"):
+        found.append(
+            f"These figures leak: the run began with tables of {result['start']}, which had trained on a held-out item "
+            f"of {result['start_leaks']:,} of {result['users']:,} users, or spared it as a negative. Start from a run "
+            "on the same data with the same protocol and seed for honest ones."
         )
     if result["clients_dropped"]:
         found.append(

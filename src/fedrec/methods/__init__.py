@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from fedrec.core.errors import FedrecError, nearest
-from fedrec.core.method import Method
+from fedrec.core.method import Method, check_named
 
 METHODS = {
     "pfedrec": "fedrec.methods.pfedrec:PFedRec",
@@ -128,7 +128,7 @@ def make(spec: str, settings: dict[str, Any] | None = None) -> Method:
         mine[at[0]][name] = value
     method = classes[0](**mine[0])
     for wrapper, values in zip(classes[1:], mine[1:], strict=True):
-        method = wrapper(base=method, **values)  # type: ignore[call-arg]
+        method = wrapper(base=method, **values)
     return method
 
 
@@ -183,6 +183,7 @@ def _from_file(name: str) -> type[Method]:
         raise FedrecError(
             f"{path} defines no method '{attribute}': write a class derived from a fedrec method"
         )
+    check_named(found)
     return found
 
 

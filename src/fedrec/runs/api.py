@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from fedrec.core.federated import Federated, View
 from fedrec.core.method import ROUNDS, Method
 from fedrec.core.protocol import Protocol
 from fedrec.core.protocol import protocol as named_protocol
-from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
 from fedrec.evaluate.exam import Exam
-from fedrec.evaluate.ranking import rank_all
+from fedrec.evaluate.ranking import measure
 from fedrec.methods import make, named_by_alias, settings_of, spec_of, usual_clients
 from fedrec.methods.central.base import Central, CentralAtOnce, CentralInRounds
+from fedrec.runs import border
 from fedrec.runs.config import RunConfig, fingerprint
+from fedrec.runs.data import data_of, keep_data, loaded, origin_of
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History, cut_history, read_history
 from fedrec.runs.result import rank_table, result_of
@@ -34,7 +36,7 @@ from fedrec.simulate.warm import warm_start
 
 def run(
     method: str | Method,
-    data: str | Interactions = "demo",
+    data: Any = "demo",
     protocol: str | Protocol = "strict",
     rounds: int | None = None,
     seed: int = 0,
@@ -48,6 +50,8 @@ def run(
     local: bool = False,
     eval_every: int = 1,
     patience: int | None = None,
+    k: int | str | Sequence[int] = (10,),
+    all_data: bool = False,
     start: str | Path | Run | None = None,
     out: str | Path | bool | None = None,
     checkpoint_every: float = 30.0,
@@ -55,52 +59,60 @@ def run(
 ) -> Run:
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
+    ``data`` are Interactions, or what ``fedrec.load`` takes: a name, a path or a frame of polars or pandas.
     ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
-    read for that round only. ``start`` is an earlier run whose tables are taken over, items matched by id.
+    read for that round only. With ``all_data`` nothing is held out: the last round ranks, for people, and there are
+    no figures. ``start`` is an earlier run whose tables are taken over, items matched by id.
     """
-    if isinstance(method, Method) and settings:
-        raise FedrecError("give settings to the method's class or by name, not both")
     name = method if isinstance(method, str) and named_by_alias(method) else None
-    method = make(method, settings) if isinstance(method, str) else method
-    source = source_of(data) if isinstance(data, str) else None
-    data = fedrec.load(data) if isinstance(data, str) else data
+    method, protocol = border.method_of(method, settings), border.check_protocol(protocol)
+    threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
+    checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
+    data = loaded(data)
     config = RunConfig(
         fedrec=fedrec.__version__,
         method=name or spec_of(method),
         settings=settings_of(method),
         data=data.name,
-        source=source,
+        **origin_of(data),
         fingerprint=fingerprint(data),
         protocol=named_protocol(protocol),
         seed=seed,
         rounds=_rounds(method, rounds),
         engine=engine,
         clients=_clients(clients, name, local),
-        channel=channel,
+        channel=border.texts(channel),
         view=view,
         local=local,
         eval_every=eval_every,
         patience=patience,
+        all_data=all_data,
+        k=k if isinstance(k, str) else border.several(k),
         start=_name_of(start),
     )
     _refuse_what_does_not_apply(method, config)
-    threads = threads_or_all(threads)
-    parts = split(data, config.protocol, seed)
+    parts = split(data, config.protocol, config.seed, hold_out=not config.all_data)
     training = _training(method, parts, config, threads)
     if start is not None:
         if not isinstance(training, Simulation):
             raise FedrecError(f"start does not apply to {method.label}: it is not federated")
-        _start(training, start if isinstance(start, Run) else open(start))
+        leaks = _start(training, start if isinstance(start, Run) else open(start))
+        config = config.model_copy(update={"start_leaks": leaks})
     folder = None
     if out is not None and out is not False:
-        folder = RunFolder.create(None if out is True else Path(out), config)
+        folder = RunFolder.create(None if out is True else border.path_of("out", out), config)
     try:
-        history = History(folder.history if folder else None)
-        return _finish(method, parts, config, threads, training, history, folder, checkpoint_every, callbacks)
+        with folder.writing() if folder else nullcontext():
+            if folder:
+                keep_data(folder.path, data)
+            history = History(folder.history if folder else None)
+            return _finish(
+                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+            )
     except KeyboardInterrupt:
         if folder is None:
             raise
-        raise Interrupted(f"fedrec run {config.method} --resume {folder.path}") from None
+        raise _interrupted(folder, training) from None
     finally:
         if folder:
             folder.unlock()
@@ -110,13 +122,16 @@ def resume(
     path: str | Path,
     rounds: int | None = None,
     *,
-    data: Interactions | None = None,
+    data: Any = None,
     threads: int | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds."""
-    folder = RunFolder.existing(Path(path))
+    threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
+    checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
+    rounds = None if rounds is None else border.whole("rounds", rounds, 1)
+    folder, training = RunFolder.existing(border.path_of("path", path)), None
     folder.lock()
     try:
         config = folder.config()
@@ -127,80 +142,76 @@ def resume(
                 )
             config = config.model_copy(update={"rounds": rounds})
         method, parts = _rebuild(config, data, str(path))
-        threads = threads_or_all(threads)
         training = _training(method, parts, config, threads)
-        history = History(folder.history)
-        if training is not None:
-            if (folder.checkpoint / "current.json").exists():
-                training.restore(*load_checkpoint(folder.checkpoint))
-            elif config.start and isinstance(training, Simulation):
-                _start(training, open(config.start))
-            history.close()
-            lines = cut_history(folder.history, training.moment.round)
-            history = History(folder.history, lines)
-        folder.write_config(config)
-        folder.drop_result()
-        return _finish(method, parts, config, threads, training, history, folder, checkpoint_every, callbacks)
+        with folder.writing():
+            history = History(folder.history)
+            if training is not None:
+                if (folder.checkpoint / "current.json").exists():
+                    training.restore(*load_checkpoint(folder.checkpoint))
+                elif config.start and isinstance(training, Simulation):
+                    _start(training, open(config.start))
+                history.close()
+                lines = cut_history(folder.history, training.moment.round)
+                history = History(folder.history, lines)
+            folder.write_config(config)  # a result stays until there is a newer one
+            return _finish(
+                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+            )
     except KeyboardInterrupt:
-        raise Interrupted(f"fedrec run {config.method} --resume {folder.path}") from None
+        raise _interrupted(folder, training) from None
     finally:
         folder.unlock()
 
 
-def open(path: str | Path, data: Interactions | None = None, threads: int | None = None) -> Run:
-    """A finished run from its folder. ``data`` is needed only where it cannot be loaded by name."""
-    import polars as pl
-
-    folder = RunFolder.existing(Path(path))
+def open(path: str | Path, data: Any = None, threads: int | None = None) -> Run:
+    """A finished run from its folder. ``data`` are needed only where they cannot be found again."""
+    threads = border.threads_or_all(threads)
+    folder = RunFolder.existing(border.path_of("path", path))
     config = folder.config()
     result = folder.result()
     if result is None:
-        raise FedrecError(f"{path} is not finished: go on with fedrec run {config.method} --resume {path}")
+        raise FedrecError(f"{path} is not finished: go on with fedrec run --resume {path}")
     method, parts = _rebuild(config, data, str(path))
-    threads = threads_or_all(threads)
     training = _training(method, parts, config, threads)
     if training is not None:
         training.restore(*load_checkpoint(folder.checkpoint))
-    ranks = pl.read_parquet(folder.path / "ranks.parquet")
-    lines = read_history(folder.history)
+        if training.moment.round != result["rounds"]:
+            raise FedrecError(
+                f"{path} is being extended to {config.rounds} rounds and is at {training.moment.round}: go on with "
+                f"fedrec run --resume {path}; the figures of its first {result['rounds']} are in result.json"
+            )
+    ranks, lines = folder.ranks(), read_history(folder.history)
+    if len(lines) < (result["rounds"] or 0):
+        warnings.warn(
+            f"{folder.history} is damaged: {len(lines)} of {result['rounds']} rounds can be read; figures, ranks and "
+            "recommendations are not affected",
+            stacklevel=2,
+        )
     return Run(config, method, parts, result, ranks, lines, threads, folder.path, training)
 
 
-def _start(training: Simulation, run: Run) -> None:
-    """Take over what an earlier run learned."""
+def _interrupted(folder: RunFolder, training: Training | None) -> Interrupted:
+    round = training.moment.round if training and (folder.checkpoint / "current.json").exists() else None
+    return Interrupted(f"fedrec run --resume {folder.path}", round)
+
+
+def _start(training: Simulation, run: Run) -> int:
+    """Take over what an earlier run learned; for how many users that gives a held-out item away."""
     if run.federated is None:
         raise FedrecError(f"a run of {run.method.label} cannot be gone on with: it is not federated")
-    warm_start(training, run.federated)
-
-
-def source_of(data: str) -> str:
-    """What to load again later: a name as it is, a file by its whole path."""
-    from fedrec.data.load import split_name
-
-    base, minimum = split_name(data)
-    if not Path(base).exists():
-        return data
-    return str(Path(base).resolve()) + ("" if minimum is None else f":{minimum}")
+    return max(warm_start(training, run.federated), run.config.start_leaks)
 
 
 def _name_of(start: str | Path | Run | None) -> str | None:
     """How the config names the run that this one started from."""
     if isinstance(start, Run):
         return str(Path(start.path).resolve()) if start.path else "a run that was not kept"
-    return None if start is None else str(Path(start).resolve())
+    return None if start is None else str(border.path_of("start", start).resolve())
 
 
 def _clients(clients: float | int | str | None, name: str | None, local: bool) -> float | int | str | None:
     """How many take part in a round: as asked, else as the published setting has it, else everyone."""
     return usual_clients(name) if clients is None and name and not local else clients
-
-
-def threads_or_all(threads: int | None) -> int:
-    if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads < 1:
-        raise FedrecError(f"threads={threads} cannot work: give at least 1")
-    return threads
 
 
 def _rounds(method: Method, rounds: int | None) -> int | None:
@@ -213,6 +224,8 @@ def _rounds(method: Method, rounds: int | None) -> int | None:
 
 
 def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
+    if config.all_data and (config.patience or config.eval_every > 1):
+        raise FedrecError("--all-data has nothing to validate on: leave --patience and --eval-every out")
     if isinstance(method, Central):
         asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
         asked |= {"--local": config.local, "--engine": config.engine != "auto"}
@@ -248,11 +261,10 @@ def _training(method: Method, parts: Split, config: RunConfig, threads: int) -> 
     )
 
 
-def _rebuild(config: RunConfig, data: Interactions | None, path: str) -> tuple[Method, Split]:
-    data = fedrec.load(config.source or config.data) if data is None else data
-    if fingerprint(data) != config.fingerprint:
-        raise FedrecError(f"{path} was made on other data than this {data.name}: their contents differ")
-    return make(config.method, config.settings), split(data, config.protocol, config.seed)
+def _rebuild(config: RunConfig, data: Any, path: str) -> tuple[Method, Split]:
+    found = data_of(config, data, path)
+    parts = split(found, config.protocol, config.seed, hold_out=not config.all_data)
+    return make(config.method, config.settings), parts
 
 
 def _finish(
@@ -281,12 +293,14 @@ def _finish(
         assert isinstance(method, CentralAtOnce)
         history.close()
         scorer = method.fit(parts, config.seed, threads)
-    valid, test, full = rank_all(scorer, Exam(parts), threads, blocks_of(training))
-    result = result_of(method, parts, config, training, history, valid, test, full, stopped, threads)
+    measured = None
+    if parts.held_out:
+        measured = measure(scorer, Exam(parts), threads, blocks_of(training), max(config.k))
+    result = result_of(method, parts, config, training, history, measured, stopped, threads)
     result["run"] = str(folder.path) if folder else None
     path = folder.path if folder else None
     central = scorer if training is None else None
-    ranks = rank_table(parts, valid, test, full)
+    ranks = rank_table(parts, measured)
     finished = Run(config, method, parts, result, ranks, history.lines, threads, path, training, central)
     if folder:
         write_run(folder, finished)

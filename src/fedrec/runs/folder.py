@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import write
 from fedrec.runs.config import RunConfig
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DIGEST = "# digest: "  # of everything else in a config
+LONGEST = 150  # letters of a folder's name, besides seed and date
 
 
 class RunFolder:
@@ -26,29 +36,33 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path | None, config: RunConfig) -> RunFolder:
         """A new folder; an existing one is refused. Without a path: a unique one under ``runs/``."""
-        if path is None:
-            runs = Path("runs")
-            runs.mkdir(exist_ok=True)
-            if not (runs / ".gitignore").exists():
-                (runs / ".gitignore").write_text("*\n", encoding="utf-8")
-            method = "+".join(
-                Path(part).name for part in config.method.split("+")
-            )  # files without their folder
-            method, data = (text.replace("/", "-").replace(":", "-") for text in (method, config.data))
-            stem = f"{method}-{data}-{config.protocol.name}-s{config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
-            path, n = runs / stem, 1
-            while path.exists():
-                path, n = runs / f"{stem}-{n}", n + 1
-        elif path.exists():
-            raise FedrecError(f"{path} exists already: choose another --out, or go on with --resume {path}")
         try:
+            if path is None:
+                path = _unique(config)
+            elif path.exists():
+                goes_on = (path / "config.toml").exists()
+                advice = f", or go on with --resume {path}" if goes_on else ""
+                raise FedrecError(f"{path} exists already: choose another --out{advice}")
             path.mkdir(parents=True)
         except OSError as error:
-            raise FedrecError(f"cannot make the run folder {path}: {error.strerror}") from None
+            where = path or "under runs/"
+            raise FedrecError(f"cannot make the run folder {where}: {error.strerror}") from None
         folder = cls(path)
-        folder.lock()
-        folder.write_config(config)
+        with folder.writing():
+            folder.lock()
+            folder.write_config(config)
         return folder
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turns what the system refuses (a full disk, a folder that may not be written) into a sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise FedrecError(
+                f"cannot write in {self.path}: {error.strerror or error}; make room or choose another --out "
+                "(what was saved before is still there)"
+            ) from None
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:
@@ -82,13 +96,15 @@ class RunFolder:
     def write_config(self, config: RunConfig) -> None:
         import tomli_w
 
-        write(self.path / "config.toml", tomli_w.dumps(config.table()))
+        table = config.table()
+        write(self.path / "config.toml", f"{tomli_w.dumps(table)}\n{DIGEST}{digest(table)}\n")
 
     def config(self) -> RunConfig:
         import fedrec
 
         try:
-            values = tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8"))
+            text = (self.path / "config.toml").read_text(encoding="utf-8")
+            values = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
             raise FedrecError(f"{self.path}/config.toml is damaged: it is not valid TOML") from None
         made = str(values.get("fedrec", "unknown"))
@@ -97,18 +113,61 @@ class RunFolder:
                 f"{self.path} was made by fedrec {made} and this is {fedrec.__version__}: "
                 "start the run anew, or install that version"
             )
-        return RunConfig(**values)
+        config = RunConfig(**values)
+        if f"{DIGEST}{digest(values)}" not in text.splitlines():
+            raise FedrecError(
+                f"{self.path}/config.toml was changed after the run was made, so that it no longer says what made "
+                "the results: undo the change, or start a new run"
+            )
+        return config
 
     def write_result(self, result: dict[str, Any]) -> None:
         write(self.path / "result.json", json.dumps(result, indent=2) + "\n")
 
-    def drop_result(self) -> None:
-        """The run goes on: what it had reached so far is no longer its result."""
-        (self.path / "result.json").unlink(missing_ok=True)
-
     def result(self) -> dict[str, Any] | None:
+        """What was measured; None where the run is not finished."""
         path = self.path / "result.json"
         if not path.exists():
             return None
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found["test"], found["rounds"]
+        except (ValueError, KeyError, TypeError, OSError):
+            raise FedrecError(
+                f"{path} is damaged: fedrec run --resume {self.path} measures the run again from its checkpoint"
+            ) from None
         return found
+
+    def ranks(self) -> pl.DataFrame:
+        """Every user's ranks."""
+        import polars as pl
+
+        path = self.path / "ranks.parquet"
+        try:
+            return pl.read_parquet(path, glob=False)
+        except (OSError, pl.exceptions.PolarsError):
+            what = "damaged" if path.exists() else "missing"
+            raise FedrecError(
+                f"{path} is {what}: fedrec run --resume {self.path} measures the run again from its checkpoint"
+            ) from None
+
+
+def _unique(config: RunConfig) -> Path:
+    """A new name under ``runs/``, which git ignores."""
+    runs = Path("runs")
+    runs.mkdir(exist_ok=True)
+    if not (runs / ".gitignore").exists():
+        (runs / ".gitignore").write_text("*\n", encoding="utf-8")
+    method = "+".join(Path(part).name for part in config.method.split("+"))  # files without their folder
+    words = (method, config.data, config.protocol.name)
+    stem = "-".join(re.sub(r"[^A-Za-z0-9._+-]", "-", word) for word in words)[:LONGEST]
+    stem += f"-s{config.seed}-{datetime.now():%Y%m%d-%H%M%S}"
+    path, n = runs / stem, 1
+    while path.exists():
+        path, n = runs / f"{stem}-{n}", n + 1
+    return path
+
+
+def digest(table: dict[str, Any]) -> str:
+    """A sum over everything that decides a run."""
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:16]

@@ -29,7 +29,7 @@ class History:
 def read_history(path: Path) -> list[dict[str, Any]]:
     """All whole lines; a torn last one (a killed run) is left out."""
     lines = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
         try:
             lines.append(json.loads(text))
         except json.JSONDecodeError:

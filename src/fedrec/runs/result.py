@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from fedrec.channel.bytes import downloaded
+from fedrec.core.kernel import LeastSquares
 from fedrec.core.method import ROUNDS, Method
 from fedrec.data.split import Split
+from fedrec.evaluate.beyond import beyond
 from fedrec.evaluate.controls import controls
 from fedrec.evaluate.metrics import Ranks, summary
+from fedrec.evaluate.ranking import Measured
 from fedrec.methods import named_by_alias
 from fedrec.runs.config import RunConfig
 from fedrec.runs.history import History
@@ -24,11 +27,10 @@ from fedrec.simulate.simulation import Simulation
 LIBRARIES = ("numpy", "numba", "polars", "torch")
 
 
-def figures(ranks: Ranks) -> dict[str, float]:
-    """The metrics that a result states."""
-    return {
-        name: value for name, value in summary(ranks).items() if name in ("hr@10", "ndcg@10", "mrr@10", "auc")
-    }
+def figures(ranks: Ranks, ks: Sequence[int] = (10,)) -> dict[str, float]:
+    """The metrics that a result states, for lists of these lengths."""
+    stated = {f"{name}@{k}" for k in ks for name in ("hr", "ndcg", "mrr")} | {"auc"}
+    return {name: value for name, value in summary(ranks, ks).items() if name in stated}
 
 
 def speed(lines: Sequence[dict[str, Any]]) -> dict[str, float | None]:
@@ -76,13 +78,12 @@ def result_of(
     config: RunConfig,
     training: Training | None,
     history: History,
-    valid: Ranks,
-    test: Ranks,
-    full: Ranks,
+    measured: Measured | None,
     stopped: str,
     threads: int,
 ) -> dict[str, Any]:
     played = training.moment.round if training else None
+    checks = controls(parts, played or ROUNDS, config.seed, threads, config.k) if measured else None
     down = None
     if isinstance(training, Simulation):  # rows that are zero are not sent: the mean over the rounds
         asked = sum(line["clients"] for line in history.lines)
@@ -91,6 +92,7 @@ def result_of(
     return {
         "method": config.method if named_by_alias(config.method) else method.label,
         "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
+        "resolved": _resolved(training),
         "data": config.data,
         "protocol": config.protocol.name,
         "protocol_settings": config.protocol.model_dump(mode="json"),
@@ -100,31 +102,59 @@ def result_of(
         "local": config.local,
         "channel": list(config.channel),
         "start": config.start,
+        "start_leaks": config.start_leaks,
         "rounds": played,
         "selected_round": training.selected.round if training and training.selected else None,
         "stopped": stopped or None,
-        "validation": figures(valid),
-        "test": {**figures(test), "full": figures(full)},
+        "all_data": config.all_data,
+        **(
+            _figures(measured, parts, config.k)
+            if measured
+            else {"validation": None, "test": None, "beyond": None}
+        ),
         **speed(history.lines),
         "bytes_down_per_client": down,
         "peak_memory_mb": peak_memory_mb(),
         "users": parts.n_users,
         "items": parts.n_items,
         "users_dropped": parts.dropped,
-        "users_short_of_candidates": parts.candidates.short,
+        "users_short_of_candidates": parts.candidates.short if measured else 0,
         "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
-        "notes": [said for s in (training.channel if training else ()) if (said := s.says())],
-        "controls": controls(parts, played or ROUNDS, config.seed, threads),
+        "notes": [said for s in (training.channel if training else ()) if (said := s.says())]
+        + list(parts.data.notes),
+        "leaks": checks is not None and (checks["counter"]["leaks"] or config.start_leaks > 0),
+        "controls": checks,
         "threads": threads,
         "versions": versions(),
     }
 
 
-def rank_table(parts: Split, valid: Ranks, test: Ranks, full: Ranks) -> Any:
+def _resolved(training: Training | None) -> dict[str, float]:
+    """What a setting ``auto`` stands for on these data: what a solver of clients' vectors is told."""
+    if not isinstance(training, Simulation):
+        return {}
+    form = training.method.kernel(training.split.catalog)
+    return {"alpha": form.alpha, "lam": form.lam} if isinstance(form, LeastSquares) else {}
+
+
+def _figures(measured: Measured, parts: Split, ks: Sequence[int]) -> dict[str, Any]:
+    return {
+        "validation": figures(measured.valid, ks),
+        "test": {**figures(measured.test, ks), "full": figures(measured.full, ks)},
+        "beyond": {n: v for k in ks for n, v in beyond(measured.top[:, :k], parts).items()},
+    }
+
+
+def rank_table(parts: Split, measured: Measured | None) -> Any:
     import polars as pl
 
     ids = parts.data.user_ids[parts.users]
     columns: dict[str, Any] = {"user": ids if ids.dtype != object else [str(i) for i in ids]}
-    for name, ranks in (("valid", valid), ("test", test), ("test_full", full)):
+    kinds = (
+        {}
+        if measured is None
+        else {"valid": measured.valid, "test": measured.test, "test_full": measured.full}
+    )
+    for name, ranks in kinds.items():
         columns |= {f"{name}_rank": ranks.ahead, f"{name}_ties": ranks.ties, f"{name}_among": ranks.among}
     return pl.DataFrame({k: np.asarray(v) if k != "user" else v for k, v in columns.items()})

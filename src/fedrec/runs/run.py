@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.factors import Factors
 from fedrec.core.federated import Federated, View
+from fedrec.core.files import replacing
 from fedrec.core.method import Method
 from fedrec.core.ragged import Ragged
 from fedrec.core.scorer import Scorer
@@ -20,18 +22,34 @@ from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import rank_full, rank_sampled
 from fedrec.methods.central.base import CentralAtOnce
+from fedrec.methods.central.itemitem import ItemItem
+from fedrec.runs.border import check_view, path_of, several, whole
 from fedrec.runs.config import RunConfig
+from fedrec.runs.data import keep_data
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History
+from fedrec.runs.rerun import same_again
 from fedrec.runs.train import Training
 from fedrec.serve.export import export
 from fedrec.serve.join import join, newcomers
-from fedrec.serve.recommend import at_least_one, find_item, item_rows, joined_centrally, recommend, similar
+from fedrec.serve.models import load_model, save_model
+from fedrec.serve.recommend import (
+    at_least_one,
+    find_item,
+    item_rows,
+    joined_centrally,
+    recommend,
+    similar,
+    similar_by,
+    write_all,
+)
 from fedrec.simulate.checkpoint import save_checkpoint
 from fedrec.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
     import polars as pl
+
+MODEL = "model.npz"  # of a yardstick
 
 
 @dataclass
@@ -51,20 +69,25 @@ class Run:
 
     def __repr__(self) -> str:
         test = self.result["test"]
-        return (
-            f"Run({self.method.label} on {self.config.data}, {self.config.protocol.name}, "
-            f"seed {self.config.seed}: "
-            f"HR@10 {test['hr@10']:.4f}, NDCG@10 {test['ndcg@10']:.4f})"
+        said = f"HR@10 {test['hr@10']:.4f}, NDCG@10 {test['ndcg@10']:.4f}" if test else "on all data"
+        about = (
+            f"{self.method.label} on {self.config.data}, {self.config.protocol.name}, seed {self.config.seed}"
         )
+        return f"Run({about}: {said})"
+
+    def _measured(self, what: str) -> dict[str, Any]:
+        if self.config.all_data:
+            raise FedrecError("this run was trained on all data: nothing was held out to measure it on")
+        return dict(self.result[what])
 
     @property
     def validation(self) -> dict[str, float]:
-        return dict(self.result["validation"])
+        return self._measured("validation")
 
     @property
     def test(self) -> dict[str, Any]:
         """Fractions: ``hr@10``, ``ndcg@10``, …, and ``full`` for the ranking of the whole catalogue."""
-        return dict(self.result["test"])
+        return self._measured("test")
 
     @property
     def history(self) -> pl.DataFrame:
@@ -78,11 +101,15 @@ class Run:
         return pl.DataFrame(flat, infer_schema_length=None)
 
     def scorer(self, view: View | None = None) -> Scorer:
-        """The selected model. A central yardstick is fitted again, to the same bits."""
+        """The selected model. A central yardstick comes from its file, or is fitted again to the same bits."""
+        view = check_view(view)
         if self.training is None:
             assert isinstance(self.method, CentralAtOnce)
             if view is not None:
                 raise FedrecError(f"{self.method.label} has no views: it is not federated")
+            model = self.path / MODEL if self.path else None
+            if self._central is None and model is not None and model.exists():
+                self._central = load_model(model, self.split)
             if self._central is None:
                 self._central = self.method.fit(self.split, self.config.seed, self.threads)
             return self._central
@@ -99,6 +126,7 @@ class Run:
         return summary(self._ranks(view, full))
 
     def _ranks(self, view: View | None, full: bool) -> Ranks:
+        self._measured("test")
         rank = rank_full if full else rank_sampled
         return rank(self.scorer(view), Exam(self.split), "test", self.threads, blocks_of(self.training))
 
@@ -118,6 +146,7 @@ class Run:
         """
         if (user is None) == (likes is None):
             raise FedrecError("recommend for a user or for likes: give one of them")
+        k, view = whole("k", k), check_view(view)
         if likes is not None:
             if view is not None:
                 raise FedrecError("a new person has one view, the shared table: leave view out")
@@ -133,7 +162,30 @@ class Run:
     ) -> list[pl.DataFrame]:
         at_least_one(k)
         chosen, split = [self._user(user) for user in users], self.split
-        return recommend(self.scorer(view), split.data, split.trained, k, chosen, include_seen, self.threads)
+        # What a user has met is not offered, held out or not: those items were kept back for measuring only.
+        return recommend(self.scorer(view), split.data, split.met, k, chosen, include_seen, self.threads)
+
+    @property
+    def user_ids(self) -> Any:
+        """Original ids of the users that took part, in the order of the run's numbers."""
+        return self.split.data.user_ids[self.split.users]
+
+    def recommend_all(
+        self, path: str | Path, k: int = 10, view: View | None = None, include_seen: bool = False
+    ) -> int:
+        """The k best items of every user as rows of a new Parquet or CSV file; returns how many rows."""
+        path, split, k = path_of("path", path), self.split, whole("k", k)
+        at_least_one(k)
+        return write_all(
+            self.scorer(view), split.data, self.user_ids, split.met, k, path, include_seen, self.threads
+        )
+
+    def again(self, *, all_data: bool = False, out: Any = None, callbacks: Sequence[Any] = ()) -> Run:
+        """The same once more, for as many rounds as validation selected; ``all_data``: with nothing held out."""
+        options: dict[str, Any] = {"all_data": all_data, "out": out, "callbacks": callbacks, "start": None}
+        return same_again(
+            self.config, self.split.data, self.result["selected_round"], threads=self.threads, **options
+        )
 
     def join(self, likes: Sequence[Sequence[Any]]) -> Scorer:
         """New clients, each with the items it likes (ids or titles), as a scorer: user c is the c-th."""
@@ -141,7 +193,7 @@ class Run:
 
     def _joined(self, likes: Sequence[Sequence[Any]]) -> tuple[Ragged, Scorer]:
         """New clients as a scorer, and what they have met."""
-        codes = [[find_item(self.split.data, like) for like in mine] for mine in likes]
+        codes = [[find_item(self.split.data, like) for like in several(mine)] for mine in several(likes)]
         negatives, n_items = self.split.protocol.negatives_per_positive, self.split.n_items
         if self.federated is None:
             seen = newcomers(codes, n_items, negatives).trained
@@ -153,14 +205,18 @@ class Run:
         return found.likes, found
 
     def similar(self, item: Any, k: int = 10) -> pl.DataFrame:
-        """The k items most like an item (id or title): the cosine of their rows in the shared table."""
-        at_least_one(k)
+        """The k items most like an item (id or title): the cosine of their rows, or what the model says of pairs."""
+        k, label, data = whole("k", k), self.method.label, self.split.data
         if self.federated is None:
-            raise FedrecError(f"{self.method.label} has no shared item table: it is not federated")
+            scorer = self.scorer()
+            if isinstance(scorer, ItemItem):
+                return similar_by(data, scorer.like, item, k)
+            if isinstance(scorer, Factors):
+                return similar(data, scorer.items, item, k)
+            raise FedrecError(f"{label} knows no items by themselves: ask a run of another method")
         assert self.federated.selected is not None
         shared = self.federated.selected.moment.server.shared
-        rows = item_rows(self.method.label, self.federated.server.slots, shared)
-        return similar(self.split.data, rows, item, k)
+        return similar(data, item_rows(label, self.federated.server.slots, shared), item, k)
 
     def export(self, path: str | Path) -> Path:
         """What a device needs to recommend without the server, as one file of plain arrays."""
@@ -182,13 +238,14 @@ class Run:
 
     def save(self, path: str | Path) -> Path:
         """Write the run as a folder, to be opened again with ``fedrec.open``."""
-        path = Path(path)
+        path = path_of("path", path)
         if self.path is not None:
             if path.exists():
                 raise FedrecError(f"{path} exists already: choose another folder")
             shutil.copytree(self.path, path, ignore=shutil.ignore_patterns(".lock"))
             return path
         folder = RunFolder.create(path, self.config)
+        keep_data(folder.path, self.split.data)
         write_run(folder, self)
         history = History(folder.history)
         for line in self.lines:
@@ -210,7 +267,8 @@ def blocks_of(training: Training | None) -> Any:
 
 def write_run(folder: RunFolder, run: Run) -> None:
     """What a finished run leaves behind besides its history and checkpoint."""
-    temporary = folder.path / "ranks.parquet.tmp"
-    run.ranks.write_parquet(temporary)
-    temporary.replace(folder.path / "ranks.parquet")
+    if run.training is None:
+        save_model(folder.path / MODEL, run.scorer())
+    with replacing(folder.path / "ranks.parquet") as file:
+        run.ranks.write_parquet(file)
     folder.write_result(run.result)

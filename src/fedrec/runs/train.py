@@ -28,6 +28,23 @@ def train(
     callbacks: Sequence[Callback] = (),
 ) -> str:
     """Play the rounds that are left; returns why it stopped ("" when all were played)."""
+    try:
+        return _play(training, history, folder, eval_every, patience, checkpoint_every, callbacks)
+    except KeyboardInterrupt:  # between two rounds: one that is cut short leaves no trace
+        if folder:
+            save_checkpoint(folder.checkpoint, training.moment, training.selected)
+        raise
+
+
+def _play(
+    training: Training,
+    history: History,
+    folder: RunFolder | None,
+    eval_every: int,
+    patience: int | None,
+    checkpoint_every: float,
+    callbacks: Sequence[Callback],
+) -> str:
     rounds = training.rounds
     saved, took = time.monotonic(), 0.0
     stopped = ""

@@ -30,7 +30,11 @@ def export(
     """Write what a device needs to recommend without the server; a file that exists is not replaced."""
     path, label, data = Path(path), server.method.label, split.data
     if not state.shared:
-        raise FedrecError(f"this run of {label} shared nothing (--local): nothing to export")
+        if server.local:
+            raise FedrecError(f"this run of {label} shared nothing (--local): nothing to export")
+        raise FedrecError(
+            f"{label} cannot be exported for devices: its server makes a model for each of them and shares none"
+        )
     if path.exists():
         raise FedrecError(f"{path} exists already: choose another file")
     arrays: dict[str, NDArray[Any]] = {**state.shared}
@@ -45,7 +49,7 @@ def export(
         "method": spec,
         "settings": json.dumps(settings),
         "round": str(state.round),
-        "items": json.dumps([str(i) for i in data.item_ids.tolist()], ensure_ascii=False),
+        "items": json.dumps(data.item_ids.tolist(), ensure_ascii=False),
         "titles": json.dumps([data.title(i) for i in range(data.n_items)], ensure_ascii=False),
     }
     try:

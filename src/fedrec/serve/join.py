@@ -76,7 +76,7 @@ def join(
     catalog = server.catalog
     private = any(s.owner == "private" for s in method.slots(catalog).values())
     trains = private and bool(frozen(method.plan(catalog, 1)))
-    clients = Clients(method, data, catalog, seed, engine="plain" if trains else "auto")
+    clients = Clients(method, data, catalog, seed, secret=seed, engine="plain" if trains else "auto")
     service = server.service
     if service is None:
         told = Broadcast(state.round, state.shared)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.errors import FedrecError
+from fedrec.core.files import replacing
 from fedrec.core.ragged import Ragged
 from fedrec.core.scorer import Scorer
 from fedrec.core.slots import Array, Arrays, Slot
@@ -37,6 +39,43 @@ def recommend(
     return [frame(data, *line) for line in zip(items, scores, strict=True)]
 
 
+def write_all(
+    scorer: Scorer,
+    data: Interactions,
+    user_ids: Any,
+    seen: Ragged,
+    k: int,
+    path: Path,
+    include_seen: bool = False,
+    threads: int = 1,
+) -> int:
+    """The k best items of every user, a row for each, into a new Parquet or CSV file."""
+    import polars as pl
+
+    if path.suffix not in (".parquet", ".csv"):
+        raise FedrecError(f"{path} is neither .parquet nor .csv: choose one of them")
+    if path.exists():
+        raise FedrecError(f"{path} exists already: choose another file")
+    items, scores = top_k(scorer, seen, k, None, include_seen, threads)
+    real = items >= 0
+    users, places = np.nonzero(real)
+    table = pl.DataFrame(
+        {
+            "user": user_ids[users].tolist(),
+            "rank": places + 1,
+            "item": data.item_ids[items[real]].tolist(),
+            "title": [data.title(i) for i in items[real]],
+            "score": scores[real],
+        }
+    )
+    try:
+        with replacing(path) as file:
+            table.write_csv(file) if path.suffix == ".csv" else table.write_parquet(file)
+    except OSError as error:
+        raise FedrecError(f"cannot write {path}: {error.strerror}") from None
+    return len(table)
+
+
 def joined_centrally(label: str, scorer: Scorer, seen: Ragged) -> Scorer:
     """A yardstick for new people who like these items, where it can rank for them."""
     if isinstance(scorer, ItemItem):
@@ -46,16 +85,27 @@ def joined_centrally(label: str, scorer: Scorer, seen: Ragged) -> Scorer:
     raise FedrecError(f"nobody can join a run of {label}: it is a yardstick of known users only")
 
 
+def similar_by(data: Interactions, like: Callable[[int], Array], item: Any, k: int) -> pl.DataFrame:
+    """The items that a model puts next to this one."""
+    at_least_one(k)
+    code = find_item(data, item)
+    return _nearest(data, like(code).copy(), code, k)
+
+
 def similar(data: Interactions, rows: Array, item: Any, k: int) -> pl.DataFrame:
     """The items whose rows of a table point most in the direction of this one's (cosine)."""
     at_least_one(k)
     code = find_item(data, item)
     norms = np.linalg.norm(rows, axis=1)
     cosine = np.where(norms > 0, rows @ rows[code] / np.maximum(norms * norms[code], 1e-12), -np.inf)
-    cosine[code] = -np.inf
-    best = np.argsort(-cosine, kind="stable")[:k]
-    best = best[np.isfinite(cosine[best])]
-    return frame(data, best, cosine[best])
+    return _nearest(data, cosine, code, k)
+
+
+def _nearest(data: Interactions, near: Array, code: int, k: int) -> pl.DataFrame:
+    near[code] = -np.inf
+    best = np.argsort(-near, kind="stable")[:k]
+    best = best[np.isfinite(near[best])]
+    return frame(data, best, near[best])
 
 
 def item_rows(label: str, slots: dict[str, Slot], shared: Arrays) -> Array:

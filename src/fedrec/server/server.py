@@ -53,7 +53,7 @@ class Server:
     ) -> None:
         """``shortcut``: devices leave the channel out, and what they would do is drawn for the sum."""
         self.method, self.catalog, self.seed = method, catalog, seed
-        self.cohort_size = cohort_size or catalog.n_users
+        self.cohort_size = catalog.n_users if cohort_size is None else cohort_size
         self.channel, self.shortcut, self.local = tuple(channel), shortcut, local
         self.uploads = method.uploads(catalog)
         self.service = method.service(catalog, seed)
@@ -79,7 +79,8 @@ class Server:
         """Devices introduce themselves, before the first round."""
         if self.service is not None and not self.local:
             held = self.service.meet(self.state.held, introduced)
-            self.state = self._with(self.state.round, held)
+            if self.state.round == 0:  # later the server holds what it has learned since
+                self.state = self._with(self.state.round, held)
 
     # -- a round -------------------------------------------------------------------------------
 
@@ -95,14 +96,16 @@ class Server:
         """What goes down for a round. ``ids`` are the server's numbers of the clients that are told, in the
         clients' own order."""
 
+        state = self.state
+
         def given(users: Ids) -> Arrays:
             names = users if ids is None else ids[users]
-            made, pull = self._give(self.state, names)
+            made, pull = self._give(state, names)
             if pull is not None:  # an upload will come back
                 self._pulls[names.tobytes()] = pull
             return made
 
-        return Broadcast(round, self.state.shared, given)
+        return Broadcast(round, state.shared, given)
 
     def standing(self, state: ServerState | None = None, ids: Ids | None = None) -> Broadcast:
         """What clients rank with between two rounds: the shared arrays of a state, by default of now."""
@@ -124,7 +127,9 @@ class Server:
             return reply
         if self.service is None:
             return replace(reply, sent=summed(reply.sent, self.sums))
-        pull = self._pulls.pop((block if ids is None else ids[block]).tobytes())
+        pull = self._pulls.pop((block if ids is None else ids[block]).tobytes(), None)
+        if pull is None:
+            raise FedrecError(f"a reply that nobody asked for, of {len(block)} clients: it is not added")
         return replace(reply, sent=pull(reply.sent, np.flatnonzero(np.isin(block, reply.users))))
 
     def empty(self) -> Total:
@@ -139,8 +144,32 @@ class Server:
         if not total.clients or not total.sums:
             return
         with single_threaded_blas():  # its threads change the last bits
-            merged = self.method.merge(self.state.held, total, Context(round, self.catalog))
-        self.state = self._with(self.state.round, merged)
+            self.state = self._with(self.state.round, self._merged(total, Context(round, self.catalog)))
+
+    def _merged(self, total: Total, context: Context) -> Arrays:
+        """What the method makes of it; earlier states share arrays with this one, so that it may write to none."""
+        label, held = self.method.label, self.state.held
+        views = {n: v.view() for n, v in held.items()}
+        for view in views.values():
+            view.setflags(write=False)
+        try:
+            merged = self.method.merge(views, total, context)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            raise FedrecError(
+                f"'merge' of {label} writes into what the server holds: return new arrays"
+            ) from error
+        for name, values in held.items():
+            if name not in merged:
+                raise FedrecError(
+                    f"'merge' of {label} does not return '{name}': return all that the server holds"
+                )
+            if merged[name].shape != values.shape:
+                raise FedrecError(
+                    f"'merge' of {label} returns '{name}' in shape {merged[name].shape}, not {values.shape}"
+                )
+        return {n: v if merged[n] is views[n] else np.asarray(merged[n], np.float32) for n, v in held.items()}
 
     def finish(self, round: int) -> None:
         """All groups of a round have stepped."""
@@ -159,7 +188,11 @@ class Server:
 
     def load(self, path: Path) -> None:
         with np.load(path, allow_pickle=False) as stored:
-            self.state = unpack(stored)
+            found = unpack(stored)
+        shapes = [{n: v.shape for n, v in state.held.items()} for state in (found, self.state)]
+        if shapes[0] != shapes[1]:
+            raise FedrecError(f"{path} was written by another server than this one: their arrays differ")
+        self.state = found
 
 
 def pack(state: ServerState, prefix: str = "") -> dict[str, Any]:

@@ -52,7 +52,8 @@ def load_checkpoint(folder: Path) -> tuple[Moment, Selected | None]:
             return _unpack_all(stored)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         raise FedrecError(
-            f"the checkpoint in {folder} is damaged: start the run anew with another --out"
+            f"the checkpoint in {folder} is damaged: start the run anew with another --out "
+            "(figures of a finished run are still in its result.json)"
         ) from None
 
 

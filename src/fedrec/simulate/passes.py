@@ -6,6 +6,7 @@ checkpoints and resuming are the same for both. There are no clients: nothing is
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,9 @@ class Passes:
 
     def evaluate(self, before: Moment, record: Round) -> None:
         """Rank the validation items, and keep the best round."""
+        if not self.split.held_out:
+            self.selected = Selected(self.moment, math.nan, {})
+            return
         metrics = summary(rank_sampled(self.scorer(self.moment), self.exam, "valid", self.threads))
         record.validation = shown(metrics)
         protocol = self.split.protocol

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from fedrec.channel.bytes import downloaded, uploaded
 from fedrec.channel.stage import Stage
 from fedrec.clients.clients import Answer, Ask, Clients
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Federated, View, own_rows
+from fedrec.core.federated import Federated, RanksWith, View, own_rows
 from fedrec.core.messages import Report
 from fedrec.core.slots import Slot
 from fedrec.data.split import Split
@@ -44,11 +46,15 @@ class Simulation:
 
     def __post_init__(self) -> None:
         method, catalog, self.exam = self.method, self.split.catalog, Exam(self.split)
+        if method.view() not in get_args(RanksWith):
+            known = ", ".join(get_args(RanksWith))
+            raise FedrecError(f"'view' of {method.label} is '{method.view()}': it must be one of {known}")
         cohort = cohort_size(self.clients_per_round, catalog.n_users)
         everyone = cohort == catalog.n_users
         self.own = "kept" if self.local else own_rows(method, catalog)
-        self.replays = everyone and self.own == "tuned"  # own rows are those of the last round: made again
         uploads = method.uploads(catalog)
+        # Own rows are those of the last round, and so can be made again, if all began that round alike.
+        self.replays = everyone and self.own == "tuned" and uploads.turns == 1
         service = method.service(catalog, self.seed)
         shortcut = service is None and all(stage.has_shortcut(uploads) for stage in self.channel)
         self.single = service is not None and not self.local
@@ -59,7 +65,7 @@ class Simulation:
         self.clients = Clients(
             method, self.split.clients(), catalog, self.seed,
             engine=self.engine, channel=() if shortcut else self.channel, local=self.local,
-            keeps_tuned=not everyone and self.own == "tuned", threads=self.threads,
+            keeps_tuned=self.own == "tuned" and not self.replays, secret=self.seed, threads=self.threads,
         )  # fmt: skip
         self.server.meet(self.clients.introduce())
         if self.local and service is not None:
@@ -72,7 +78,7 @@ class Simulation:
 
     @property
     def moment(self) -> Moment:
-        """Both halves as they are now."""
+        """Both halves as they are now; with sampled clients the next round writes into the devices' lines."""
         return Moment(self.server.state, self.clients.state)
 
     def restore(self, last: Moment, selected: Selected | None) -> None:
@@ -83,7 +89,9 @@ class Simulation:
     def warm_up(self) -> None:
         """Compile and initialise outside of the clock."""
         first = self.clients.engine.blocks(self.clients.everyone)[0]
-        part = self.clients.trained_again(self.server.standing(), self.clients.state, first)
+        state = self.server.state
+        told = self.server.standing(replace(state, round=state.round + 1))
+        part = self.clients.trained_again(told, self.clients.state, first)
         self.clients.score(self.server.state.shared, part, np.zeros((len(first), 2), np.int32))
 
     def play(self, evaluate: bool) -> Round:
@@ -91,7 +99,7 @@ class Simulation:
         server, clients, before = self.server, self.clients, self.moment
         number = before.round + 1
         users = server.cohort(number)
-        inside = evaluate and self.view == "own" and self.replays  # rank while the rows are at hand
+        inside = evaluate and self.split.held_out and self.view == "own" and self.replays  # rows are at hand
         ask = Ask(self.single, (lambda block: self.exam.lines("valid", block)) if inside else None)
         report, ranks, busy = Report(), Ranks.none(self.split.n_users), np.zeros(2)
         start = time.perf_counter()
@@ -105,12 +113,12 @@ class Simulation:
                     self._count(answer, ranks)
                 server.step(total, number, turn)
             loss = self.watch.check(number, report)
+            clients.keep()
+            server.finish(number)
         except BaseException:  # nothing of this round is kept
-            server.state = before.server
+            server.state, clients.state = before.server, before.devices
             clients.drop()
             raise
-        server.finish(number)
-        clients.keep()
         record = self._record(before, report, loss, len(users))
         took = time.perf_counter() - start
         ranking = took * float(busy[1] / busy.sum())
@@ -144,6 +152,10 @@ class Simulation:
     def evaluate(self, before: Moment, record: Round, ranks: Ranks | None = None) -> None:
         """Rank the validation items after a round, unless that was done within, and keep the best round."""
         now = Moment(self.server.state, self.clients.state, before if self.replays else None)
+        if not self.split.held_out:  # nothing to measure: the last round is as good as it gets
+            kept = now if self.replays else Moment(now.server, now.devices.copy())
+            self.selected = Selected(kept, math.nan, {})
+            return
         metrics = summary(self.ranks(now, "valid") if ranks is None else ranks)
         record.validation = shown(metrics)
         protocol = self.split.protocol

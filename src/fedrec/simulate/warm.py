@@ -21,11 +21,15 @@ from fedrec.server.server import ServerState
 from fedrec.simulate.simulation import Simulation
 
 BLOCK = 1024  # clients
+ALIKE = 0.5  # share of items that must be the same, else it is another catalogue
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def warm_start(new: Simulation, earlier: Simulation) -> None:
-    """Begin with the selected moment of an earlier run of the same method instead of with random tables."""
+def warm_start(new: Simulation, earlier: Simulation) -> int:
+    """Begin with the selected moment of an earlier run of the same method instead of with random tables.
+
+    Returns for how many users that gives a held-out item of the new split away.
+    """
     assert earlier.selected is not None
     label, old, begun = earlier.method.label, earlier.selected.moment, new.moment
     shapes = [{n: v.shape[1:] for n, v in m.server.shared.items()} for m in (old, begun)]
@@ -37,6 +41,7 @@ def warm_start(new: Simulation, earlier: Simulation) -> None:
     items = matched(earlier.split.data.item_ids, new.split.data.item_ids)
     if len(items[0]) == 0:
         raise FedrecError("the earlier run shares no item with this data: their ids differ")
+    _related(earlier.split, new.split, items)
     users = matched(_user_ids(earlier.split), _user_ids(new.split))
     slots = new.server.slots
     if any(slots[n].bound for n in begun.server.held) and not _same(earlier.split, new.split):
@@ -52,6 +57,37 @@ def warm_start(new: Simulation, earlier: Simulation) -> None:
     )
     new.server.state = ServerState(begun.round, shared, server)
     new.clients.state = _devices(old.devices, begun.devices, users, items)
+    return given_away(earlier.split, new.split, users, items)
+
+
+def given_away(old: Split, new: Split, users: Places, items: Places) -> int:
+    """Users with a held-out item that the old run trained on, or spared as a negative: either is a leak."""
+    code = np.full(new.n_items, -1, np.int64)  # the old code of each new item
+    code[items[1]] = items[0]
+    spared = old.forbidden  # what was trained on is among it
+    owner = np.repeat(np.arange(old.n_users), np.diff(spared.indptr))
+    known = owner * old.n_items + spared.items  # ascending, as runs are sorted
+    leaks = np.zeros(len(users[0]), np.bool_)
+    for asked in (new.valid, new.test):
+        item = code[asked[users[1]]]
+        pair = users[0] * old.n_items + item
+        at = np.minimum(np.searchsorted(known, pair), len(known) - 1)
+        leaks |= (item >= 0) & (known[at] == pair)
+    return int(leaks.sum())
+
+
+def _related(old: Split, new: Split, items: Places) -> None:
+    """Ids that happen to be equal do not make two catalogues one."""
+    share = len(items[0]) / min(old.n_items, new.n_items)
+    titles = old.data.titles, new.data.titles
+    if titles[0] and titles[1]:
+        alike = [titles[0][a] == titles[1][b] for a, b in zip(*items, strict=True)]
+        share = min(share, float(np.mean(alike)))
+    if share < ALIKE:
+        raise FedrecError(
+            f"{old.data.name} and {new.data.name} share {share:.0%} of their items: "
+            "start from a run on the same catalogue"
+        )
 
 
 def _carried(old: Array, new: Array, slot: Slot, items: Places) -> Array:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedrec
-from fedrec.core.errors import FedrecError, Interrupted
+from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated
 from fedrec.core.protocol import protocol as named_protocol
 from fedrec.data.interactions import Interactions
@@ -42,7 +42,7 @@ class Case:
     """One line of a comparison: a method on a data set under a protocol."""
 
     method: str
-    data: str | Interactions = "demo"
+    data: str | Path | Interactions = "demo"
     protocol: str = "strict"
     settings: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)  # of fedrec.run: rounds, clients, channel, local, …
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def data_name(self) -> str:
-        return self.data if isinstance(self.data, str) else self.data.name
+        return self.data.name if isinstance(self.data, Interactions) else str(self.data)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Line:
         per_seed = []
         for folder in self.folders:
             column = "test_full_rank" if full else "test_rank"
-            ranks = pl.read_parquet(folder / "ranks.parquet")[column].to_numpy()
+            ranks = pl.read_parquet(folder / "ranks.parquet", glob=False)[column].to_numpy()
             hit = (ranks < K).astype(np.float64)
             per_seed.append(hit if metric == "hr" else hit / np.log2(ranks + 2.0))
         return np.asarray(np.mean(per_seed, axis=0))
@@ -216,8 +216,6 @@ def _line(
             return Line(case, [], [], failed=str(error))
         try:
             result = _result(case, path, seed, threads, keep_models, what, say)
-        except Interrupted:
-            raise
         except FedrecError as error:
             say(f"{what}: {error}")
             _failure(path).write_text(str(error), encoding="utf-8")
@@ -283,13 +281,13 @@ def _read(path: Path) -> dict[str, Any] | None:
     return RunFolder.existing(path).result() if (path / "config.toml").exists() else None
 
 
-def _data(data: str | Interactions) -> Interactions:
+def _data(data: str | Path | Interactions) -> Interactions:
     """Loaded once: a comparison asks for the same few data sets again and again."""
-    if not isinstance(data, str):
+    if isinstance(data, Interactions):
         return data
-    if data not in _loaded:
-        _loaded[data] = fedrec.load(data)
-    return _loaded[data]
+    if str(data) not in _loaded:
+        _loaded[str(data)] = fedrec.load(data)
+    return _loaded[str(data)]
 
 
 _loaded: dict[str, Interactions] = {}

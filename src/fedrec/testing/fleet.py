@@ -56,7 +56,15 @@ def fleet(method: Federated, parts: Split, clients: float | None = None, **optio
     server = Server(method, catalog, parts.seed, cohort_size=cohort)
     tuned = cohort < parts.n_users and own_rows(method, catalog) == "tuned"
     phones = [
-        Clients(method, parts.clients(np.array([u])), catalog, parts.seed, keeps_tuned=tuned, **options)
+        Clients(
+            method,
+            parts.clients(np.array([u])),
+            catalog,
+            parts.seed,
+            secret=parts.seed,
+            keeps_tuned=tuned,
+            **options,
+        )
         for u in range(parts.n_users)
     ]
     told = [said for phone in phones if (said := phone.introduce()) is not None]

@@ -30,7 +30,12 @@ def delimited(part: Part, separator: str, columns: Sequence[str], text: Sequence
 
     def scan(kinds: dict[str, type[pl.DataType]]) -> pl.DataFrame:
         lazy = pl.scan_csv(
-            raw, has_header=False, separator=separator, quote_char=None, schema={**layout, **kinds}
+            raw,
+            has_header=False,
+            separator=separator,
+            quote_char=None,
+            schema={**layout, **kinds},
+            glob=False,
         )
         return lazy.select(wanted).collect()
 
@@ -49,13 +54,13 @@ def delimited(part: Part, separator: str, columns: Sequence[str], text: Sequence
     return complete(frame, part)
 
 
-def complete(frame: pl.DataFrame, part: Part) -> pl.DataFrame:
+def complete(frame: pl.DataFrame, part: Part | str) -> pl.DataFrame:
     """The rows, which must all be whole; blank lines are not rows."""
     frame = drop_blank(frame)
     if frame.height == 0:
         raise DataError(f"{part} is empty: give a file with at least one interaction")
     for column in frame.iter_columns():
-        if column.null_count() and column.name != "title":
+        if column.null_count() and column.name not in ("title", "genres"):
             row = column.is_null().arg_true()[0] + 1
             raise DataError(f"row {row} of {part} has no {column.name}: fill it in or delete the row")
     return frame

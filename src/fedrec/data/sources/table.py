@@ -1,9 +1,10 @@
-"""Any table with a header: CSV, TSV or Parquet, its columns found by their usual names or given."""
+"""Any table with a header: CSV, TSV, Parquet or a frame, its columns found by their usual names or given."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ USUAL = {
     "trackid song songid book bookid isbn article articleid business businessid sku imdbid videoid",
     "time": "timestamp time ts date datetime unixreviewtime createdat eventtime ratedat ratingtimestamp",
     "title": "title itemtitle movietitle",
+    "genres": "genres genre",
+    "rating": "rating stars score overall",
 }
 NO_TIME = ""  # ``time=NO_TIME`` leaves the times out
 
@@ -44,28 +47,100 @@ def part_of(path: Path) -> Part:
 
 
 def read_table(
-    part: Part, user: str | None = None, item: str | None = None, time: str | None = None
+    table: Part | Table,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    min_rating: float | None = None,
 ) -> Columns:
-    """Users, items and, where there are any, times and titles."""
-    table = Table(part)
+    """Users, items and, where there are any, times, titles and genres; only of rows rated high enough."""
+    table = table if isinstance(table, Table) else Table(table)
     columns = {
         "user": table.pick("user", user),
         "item": table.pick("item", item),
         "time": None if time == NO_TIME else table.pick("time", time, needed=time is not None),
         "title": table.pick("title", None, needed=False),
+        "genres": table.pick("genres", None, needed=False),
+        "rating": None if min_rating is None else table.pick("rating", None),
     }
+    check_distinct(table.part, columns)
     frame = table.read({what: name for what, name in columns.items() if name is not None})
-    titles = None
-    if "title" in frame.columns:
-        named = frame.select("item", "title").unique("item", keep="first")
-        titles = dict(zip(named["item"].to_list(), named["title"].cast(str).to_list(), strict=True))
-        frame = frame.drop("title")
-    times = to_times(frame["time"], part, columns["time"] or "time") if "time" in frame.columns else None
-    return Columns(frame["user"], frame["item"], times, titles)
+    titles, genres = names_of(frame)
+    times = to_times(frame["time"], table.part, columns["time"] or "time") if columns["time"] else None
+    found = Columns(frame["user"], frame["item"], times, titles, genres)
+    if min_rating is None:
+        return found
+    liked = rated(frame["rating"], table.part, min_rating)
+    return replace(
+        found,
+        users=found.users.filter(liked),
+        items=found.items.filter(liked),
+        times=None if times is None else times.filter(liked),
+    )
+
+
+def check_distinct(part: Part | str, columns: Mapping[str, str | None]) -> None:
+    """One column cannot be two things."""
+    for what, other in (("item", "user"), ("time", "user"), ("time", "item")):
+        if columns[what] is not None and columns[what] == columns[other]:
+            raise DataError(
+                f"the column '{columns[what]}' of {part} cannot be both the {other} and the {what}: "
+                f"name another with --{what} COLUMN, in Python {what}='COLUMN'"
+            )
+
+
+def rated(ratings: pl.Series, part: Part | str, least: float) -> pl.Series:
+    """Which rows are rated ``least`` or more; every row must have a number as its rating."""
+    import polars as pl
+
+    numbers = ratings.cast(pl.Float64, strict=False).fill_nan(None)
+    if numbers.null_count():
+        row = numbers.is_null().arg_true()[0]
+        raise DataError(f"row {row + 1} of {part} has {ratings[row]!r} as its rating: give numbers")
+    liked = numbers >= least
+    if not liked.any():
+        raise DataError(
+            f"no row of {part} is rated {least:g} or more (the highest is {float(numbers.to_numpy().max()):g}): "
+            f"ask for a lower rating"
+        )
+    return liked
+
+
+def names_of(
+    frame: pl.DataFrame,
+) -> tuple[dict[Hashable, str] | None, dict[Hashable, tuple[str, ...]] | None]:
+    """Titles and genres by item, from the first row of each; None where there is no such column."""
+    wanted = [name for name in ("title", "genres") if name in frame.columns]
+    if not wanted:
+        return None, None
+    named = frame.select("item", *wanted).unique("item", keep="first", maintain_order=True)
+    items = named["item"].to_list()
+    titles = genres = None
+    if "title" in wanted:
+        titles = dict(zip(items, named["title"].cast(str).to_list(), strict=True))
+    if "genres" in wanted:
+        genres = dict(zip(items, _genres(named["genres"]), strict=True))
+    return titles, genres
+
+
+def _genres(column: pl.Series) -> list[tuple[str, ...]]:
+    """Genres separated by ``|``, or by ``,`` where no row has a ``|``; "(no genres listed)" is none."""
+    import polars as pl
+
+    if column.dtype == pl.List:
+        lists = column.to_list()
+    else:
+        text = column.cast(pl.String)
+        separator = "|" if text.str.contains("|", literal=True).any() else ","
+        lists = text.str.split(separator).to_list()
+    stripped = ([str(name).strip() for name in names or ()] for names in lists)
+    return [tuple(name for name in names if name and name[0] != "(") for names in stripped]
 
 
 class Table:
-    """One file with a header, of which only the wanted columns are read."""
+    """One table with a header, of which only the wanted columns are read."""
+
+    part: Part | str
 
     def __init__(self, part: Part) -> None:
         import polars as pl
@@ -87,12 +162,17 @@ class Table:
             if given in self.names:
                 return given
             raise DataError(f"{self.part} has no column '{given}': {nearest(given, self.names)}")
-        plain = {_plain(name): name for name in reversed(self.names)}
+        called = {plain(name): name for name in reversed(self.names)}
         for usual in USUAL[what].split():
-            if usual in plain:
-                return plain[usual]
+            if usual in called:
+                return called[usual]
         if not needed:
             return None
+        if what == "rating":
+            raise DataError(
+                f"{self.part} has no column that looks like the rating (its columns: "
+                f"{', '.join(self.names)}): call it rating, or leave --min-rating out"
+            )
         raise DataError(
             f"{self.part} has no column that looks like the {what} (its columns: {', '.join(self.names)}): "
             f"name it with --{what} COLUMN, in Python {what}='COLUMN'"
@@ -102,27 +182,30 @@ class Table:
         """The columns under fedrec's names, ids as integers where all of them are, else as text."""
         import polars as pl
 
-        numbers = {name: pl.Int64 for what, name in columns.items() if what != "title"}
+        numbers = {name: pl.Int64 for what, name in columns.items() if what in ("user", "item", "time")}
         for name in (*columns.values(), *extra):
             self.pick("", name)
         wanted = [pl.col(name).alias(what) for what, name in columns.items()] + [pl.col(x) for x in extra]
         try:
             try:
-                frame = self._scan(numbers).select(wanted).collect()
+                frame = self._scan(numbers, (*columns.values(), *extra)).select(wanted).collect()
             except pl.exceptions.ComputeError:  # not all are integers: as text, then
-                frame = self._scan({}).select(wanted).collect()
+                frame = self._scan({}, (*columns.values(), *extra)).select(wanted).collect()
         except (pl.exceptions.PolarsError, OSError) as error:
             advice = "save it as UTF-8" if "utf" in str(error).lower() else "give every row the same columns"
             raise DataError(f"cannot read {self.part} ({first_line(error)}): {advice}") from error
         frame = complete(frame, self.part)
-        return frame.with_columns(ids(frame["user"]), ids(frame["item"]))
+        return frame.with_columns(ids(frame[what]) for what in ("user", "item") if what in columns)
 
-    def _scan(self, kinds: Mapping[str, type[pl.DataType]]) -> pl.LazyFrame:
+    def _scan(self, kinds: Mapping[str, type[pl.DataType]], wanted: Sequence[str] = ()) -> pl.LazyFrame:
+        """The table, of which ``wanted`` will be asked for, with columns of the given kinds."""
         import polars as pl
 
         if self.parquet:
-            return pl.scan_parquet(self.raw)
-        return pl.scan_csv(self.raw, separator=self.separator, infer_schema_length=0, schema_overrides=kinds)
+            return pl.scan_parquet(self.raw, glob=False)
+        return pl.scan_csv(
+            self.raw, separator=self.separator, infer_schema_length=0, schema_overrides=kinds, glob=False
+        )
 
 
 def ids(column: pl.Series) -> pl.Series:
@@ -130,14 +213,16 @@ def ids(column: pl.Series) -> pl.Series:
     import polars as pl
 
     kind = column.dtype
-    if kind.is_integer() or kind == pl.String:
+    whole = kind.is_float() and (column.is_finite() & (column % 1 == 0)).all()
+    if whole or kind.is_integer() or kind == pl.String:
         numbers = column.cast(pl.Int64, strict=False)
         if not numbers.null_count():
             return numbers
     return column.cast(pl.String)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A column's name without case, spaces and underscores."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 

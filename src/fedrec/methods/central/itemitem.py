@@ -36,6 +36,11 @@ class ItemItem:
         """The same for people who have met these items."""
         return ItemItem(_matrix(met, self.weights.shape[0]), self.weights)
 
+    def like(self, item: int) -> NDArray[np.float32]:
+        """What having met an item speaks for, over the catalogue."""
+        row = self.weights[item]
+        return np.asarray(row.toarray()[0] if issparse(row) else row, np.float32)
+
     def some(self, users: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.float32]:
         return np.take_along_axis(self.all(users), np.maximum(items, 0), axis=1)
 

@@ -1,0 +1,51 @@
+"""A run from its description: the very ``config.toml`` that a run writes, or one written by hand."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fedrec
+from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.protocol import Protocol, protocol
+from fedrec.runs.config import RunConfig
+
+if TYPE_CHECKING:
+    from fedrec.runs.run import Run
+
+# What a config says besides the arguments of ``fedrec.run``: where its data came from, and what it came to.
+FACTS = ("fedrec", "source", "load", "fingerprint", "start_leaks")
+
+
+def rerun(config: dict[str, Any], data: Any, **options: Any) -> Run:
+    """Run what a config says, on these data."""
+    asked = {n: v for n, v in config.items() if n not in (*FACTS, "data", "method")}
+    how = asked.pop("protocol", "strict")
+    how = protocol(Protocol(**how) if isinstance(how, dict) else how)
+    return fedrec.run(config["method"], data, how, **{**asked, **options})
+
+
+def run_config(path: str | Path, *, data: Any = None, **options: Any) -> Run:
+    """Run what a TOML file says: ``method`` and whatever else ``fedrec.run`` takes, as in a run's own config.toml."""
+    path = Path(path)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedrecError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FedrecError(f"{path} is not valid TOML: {error}") from None
+    for name in values:
+        if name not in RunConfig.model_fields:
+            raise FedrecError(f"{path} has no use for '{name}': {nearest(name, RunConfig.model_fields)}")
+    if "method" not in values:
+        raise FedrecError(f"{path} names no method: add for example method = 'pfedrec'")
+    if data is None:
+        data = fedrec.load(values.get("source") or values.get("data", "demo"), **values.get("load", {}))
+    return rerun(values, data, **options)
+
+
+def same_again(config: RunConfig, data: Any, rounds: int | None, **options: Any) -> Run:
+    """The same once more, for other rounds, or with other options."""
+    values = {**config.model_dump(), "protocol": config.protocol, "rounds": rounds}
+    return rerun(values, data, **options)

@@ -1,0 +1,110 @@
+"""Interrupted, out of room, damaged: what was saved stays, and a sentence says what to do."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedrec
+from fedrec.core.errors import FedrecError, Interrupted
+from fedrec.data.interactions import Interactions
+from fedrec.runs import train
+from fedrec.simulate.checkpoint import load_checkpoint
+
+SMALL = {"dim": 4}
+
+
+@pytest.fixture
+def path(tastes: Interactions, tmp_path: Path) -> Path:
+    fedrec.run("fedmf", tastes, rounds=2, settings=SMALL, out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def stop_after(round: int) -> Any:
+    def stop(record: Any, training: Any) -> None:
+        if record.round == round:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+def test_an_interrupted_run_keeps_the_round_it_reached(tastes: Interactions, tmp_path: Path) -> None:
+    with pytest.raises(
+        Interrupted, match=r"after round 3, which the checkpoint holds; go on with: fedrec run"
+    ):
+        fedrec.run("fedmf", tastes, rounds=9, settings=SMALL, out=tmp_path / "r", callbacks=[stop_after(3)])
+    assert load_checkpoint(tmp_path / "r" / "checkpoint")[0].round == 3
+    whole = fedrec.run("fedmf", tastes, rounds=9, settings=SMALL)
+    assert fedrec.resume(tmp_path / "r", data=tastes).test == whole.test
+
+
+def test_no_except_exception_swallows_it() -> None:
+    assert issubclass(Interrupted, KeyboardInterrupt)
+    assert not issubclass(Interrupted, Exception)
+
+
+def test_a_resumed_run_is_interrupted_as_well(tastes: Interactions, path: Path) -> None:
+    with pytest.raises(Interrupted, match="after round 4"):
+        fedrec.resume(path, rounds=9, data=tastes, callbacks=[stop_after(4)])
+
+
+def test_a_result_stays_while_a_run_is_extended(
+    tastes: Interactions, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (path / "result.json").read_text(encoding="utf-8")
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(train, "save_checkpoint", full)
+    with pytest.raises(FedrecError, match=r"cannot write in .*: No space left on device; make room"):
+        fedrec.resume(path, rounds=5, data=tastes)
+    monkeypatch.undo()
+    assert (path / "result.json").read_text(encoding="utf-8") == before
+    assert not list(path.rglob("*.tmp"))
+    assert fedrec.open(path, tastes).result["rounds"] == 2  # nothing newer was saved
+    with pytest.raises(Interrupted):
+        fedrec.resume(path, rounds=9, data=tastes, callbacks=[stop_after(4)])
+    with pytest.raises(FedrecError, match="is being extended to 9 rounds and is at 4: go on with"):
+        fedrec.open(path, tastes)
+    assert fedrec.resume(path, data=tastes).result["rounds"] == 9
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "taken/inside"])
+def test_a_folder_that_cannot_be_made(tastes: Interactions, tmp_path: Path, name: str) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(FedrecError, match="cannot make the run folder"):
+        fedrec.run("popularity", tastes, out=tmp_path / name)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"test": {}}'])
+def test_a_damaged_result(tastes: Interactions, path: Path, content: str) -> None:
+    (path / "result.json").write_text(content, encoding="utf-8")
+    with pytest.raises(
+        FedrecError, match=r"result.json is damaged: fedrec run --resume .* measures the run again"
+    ):
+        fedrec.open(path, tastes)
+    assert fedrec.resume(path, data=tastes).result == json.loads(
+        (path / "result.json").read_text(encoding="utf-8")
+    )
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_ranks_that_cannot_be_read(tastes: Interactions, path: Path, damage: str) -> None:
+    file = path / "ranks.parquet"
+    file.unlink() if damage == "missing" else file.write_bytes(b"no parquet")
+    with pytest.raises(FedrecError, match=f"ranks.parquet is {damage}: fedrec run --resume"):
+        fedrec.open(path, tastes)
+    fedrec.resume(path, data=tastes)
+    assert len(fedrec.open(path, tastes).ranks) == tastes.n_users
+
+
+def test_a_damaged_history_is_said_and_the_rest_works(tastes: Interactions, path: Path) -> None:
+    (path / "history.jsonl").write_bytes(b"\xff\xfe garbage")
+    with pytest.warns(UserWarning, match="0 of 2 rounds can be read; figures, ranks and recommendations"):
+        run = fedrec.open(path, tastes)
+    assert len(run.recommend(user=0, k=3)) == 3
