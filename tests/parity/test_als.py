@@ -33,7 +33,9 @@ def close(a: Any, b: Any) -> bool:
 
 def engines(method: FedALS, parts: Split) -> list[Engine]:
     """The compiled one and the plain one, new."""
-    return [Clients(method, parts.clients(), parts.catalog, secret=0, engine=n).engine for n in ("fused", "plain")]
+    return [
+        Clients(method, parts.clients(), parts.catalog, secret=0, engine=n).engine for n in ("fused", "plain")
+    ]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
