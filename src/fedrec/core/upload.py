@@ -160,7 +160,7 @@ def summed(upload: Upload, declared: dict[str, Slot]) -> Total:
 
 
 @nb.njit(cache=True, nogil=True)
-def _add_rows(table, items, values, weights) -> None:  # type: ignore[no-untyped-def]
+def _add_rows(table: Array, items: NDArray[np.int32], values: Array, weights: Array) -> None:
     for k in range(len(items)):
         row, weight = items[k], weights[k]
         for j in range(values.shape[1]):

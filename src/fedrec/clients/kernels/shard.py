@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
 from fedrec.clients.kernels.clock import ticks
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps import FAST, F, step
+from fedrec.core.ragged import Ids
+from fedrec.core.slots import Array
+from fedrec.data.clients import Histories
 from fedrec.data.negatives import fill_order, fill_samples, sample_count
 from fedrec.data.samples import choose_part
 
@@ -26,29 +30,29 @@ FULL = 2**30
 class Streams(NamedTuple):
     """Keys of the random streams of a round."""
 
-    negatives: Any
-    order: Any
-    support: Any
+    negatives: np.uint64
+    order: np.uint64
+    support: np.uint64
 
 
 class Rule(NamedTuple):
     """How a client trains."""
 
-    plan: Any
+    plan: NDArray[np.float64]
     batch: int
     tolerance: float
     in_turn: bool
-    radius_vector: Any
-    radius_rows: Any
+    radius_vector: np.float32
+    radius_rows: np.float32
 
 
 class Model(NamedTuple):
     """The item table, and what the clients of the shard bring; vectors and biases are trained in place."""
 
-    table: Any
-    vectors: Any
-    biases: Any
-    weights: Any
+    table: Array
+    vectors: Array
+    biases: Array
+    weights: Array
 
 
 class Outcome(NamedTuple):
@@ -57,28 +61,28 @@ class Outcome(NamedTuple):
     ``kept_*``: the client's touched items and its rows afterwards (empty: not kept).
     """
 
-    sums: Any
-    losses: Any
-    finite: Any
-    lines: Any
-    scores: Any
-    kept_ptr: Any
-    kept_items: Any
-    kept_rows: Any
-    spent: Any  # ticks of training and of ranking
+    sums: Array
+    losses: Array
+    finite: NDArray[np.bool_]
+    lines: NDArray[np.int32]
+    scores: Array
+    kept_ptr: NDArray[np.int64]
+    kept_items: NDArray[np.int32]
+    kept_rows: Array
+    spent: NDArray[np.int64]  # ticks of training and of ranking
 
 
 class Scratch(NamedTuple):
     """Memory that the clients of a shard use one after another."""
 
-    chosen: Any
-    order: Any
-    rows: Any
-    y: Any
-    x: Any
-    r: Any
-    g: Any
-    sums: Any
+    chosen: NDArray[np.int32]
+    order: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    y: Array
+    x: Array
+    r: Array
+    g: Array
+    sums: Array
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -118,7 +122,9 @@ def train_client(
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def train_shard(histories: Any, users: Any, streams: Streams, model: Model, rule: Rule, out: Outcome) -> int:
+def train_shard(
+    histories: Histories, users: Ids, streams: Streams, model: Model, rule: Rule, out: Outcome
+) -> int:
     """Trains some clients; returns how many rows were sent."""
     n_items, dim = model.table.shape
     items_table, vectors, biases, sums, lines = model.table, model.vectors, model.biases, out.sums, out.lines

@@ -15,9 +15,13 @@ from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
 from fedrec.clients.kernels.steps import FAST, F, sigmoid_softplus
+from fedrec.core.ragged import Ids
+from fedrec.core.slots import Array
+from fedrec.data.clients import Histories
 from fedrec.data.negatives import fill_order, fill_samples, sample_count
 
 
@@ -45,18 +49,18 @@ class Model(NamedTuple):
     part is then left out.
     """
 
-    common: Any
-    untouched: Any
-    vectors: Any
-    biases: Any
+    common: Array
+    untouched: Array
+    vectors: Array
+    biases: Array
 
 
 class Stored(NamedTuple):
     """Where personal rows are: an index and the chunks of a row store."""
 
-    indptr: Any
-    items: Any
-    places: Any
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    places: NDArray[np.int32]
     chunks: Any
     bits: int
 
@@ -64,25 +68,25 @@ class Stored(NamedTuple):
 class Outcome(NamedTuple):
     """Filled in. ``kept_*``: touched items with personal rows and moves afterwards (or empty)."""
 
-    sums: Any
-    losses: Any
-    finite: Any
-    kept_ptr: Any
-    kept_items: Any
-    kept_rows: Any
-    kept_moves: Any
+    sums: Array
+    losses: Array
+    finite: NDArray[np.bool_]
+    kept_ptr: NDArray[np.int64]
+    kept_items: NDArray[np.int32]
+    kept_rows: Array
+    kept_moves: Array
 
 
 class Scratch(NamedTuple):
     """Memory that the clients of a shard use one after another; ``where`` is -1 before and after."""
 
-    order: Any
-    rows: Any
-    met: Any
-    positive: Any
-    where: Any
-    x: Any
-    g: Any
+    order: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    met: Array
+    positive: Array
+    where: NDArray[np.int32]
+    x: Array
+    g: Array
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -193,8 +197,8 @@ def _decay_others(c: Any, d: Any, count: int, where: Any, numbers: Any, fade: fl
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_additive(
-    histories: Any, users: Any, neg_key: Any, order_key: Any, model: Model, stored: Stored, numbers: Numbers,
-    out: Outcome,
+    histories: Histories, users: Ids, neg_key: np.uint64, order_key: np.uint64, model: Model, stored: Stored,
+    numbers: Numbers, out: Outcome,
 ) -> int:  # fmt: skip
     """A shard of clients; returns how many rows were sent."""
     common, untouched, vectors, biases = model.common, model.untouched, model.vectors, model.biases
