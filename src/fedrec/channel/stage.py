@@ -41,7 +41,7 @@ class Stage(Settings):
 
     def in_sum(self, total: Total, uploads: Uploads, rng: Rng) -> Total:
         """The simulator's shortcut: the sum of what all devices would have done, drawn at once."""
-        raise NotImplementedError(f"{self.name} has no shortcut")
+        raise FedrecError(f"channel '{self.name}' says that it has a shortcut: give it 'in_sum'")
 
     @property
     def dense(self) -> bool:

@@ -6,7 +6,7 @@ which arrays exist, who owns them, what ONE client does with its data, and how t
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -82,7 +82,7 @@ class Introduced(NamedTuple):
         return cls(run_ends(counts), np.concatenate([part.tokens for part in parts]), arrays)
 
 
-class Service:
+class Service(ABC):
     """A server (or a third party) that makes something for single clients, and looks at single uploads."""
 
     sums: dict[str, Slot]  # what is added up in the end
@@ -92,13 +92,13 @@ class Service:
         """What the server holds after the devices introduced themselves."""
         return held
 
+    @abstractmethod
     def give(self, held: Arrays, users: Ids) -> tuple[Arrays, Pull]:
         """What some clients are given, a line for each, and the way back for what they will send."""
-        raise NotImplementedError
 
+    @abstractmethod
     def give_alone(self, clients: int) -> Arrays:
         """What clients have without the others: newcomers, and where nothing is ever aggregated."""
-        raise NotImplementedError
 
     def welcome(self, held: Arrays, clients: int) -> Arrays | None:
         """What the server holds for newcomers alone; None where ``give_alone`` is all that they need."""

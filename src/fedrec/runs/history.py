@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fedrec.core.files import write
+
 
 class History:
     """The rounds of a run so far; mirrored to a file where there is one."""
@@ -40,7 +42,5 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 def cut_history(path: Path, rounds: int) -> list[dict[str, Any]]:
     """Keep the first ``rounds`` rounds, in the file too, and return them."""
     lines = [line for line in read_history(path) if line["round"] <= rounds]
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    temporary.replace(path)
+    write(path, "".join(json.dumps(line) + "\n" for line in lines))
     return lines
