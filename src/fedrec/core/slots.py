@@ -29,6 +29,7 @@ class Catalog(NamedTuple):
     n_users: int
     n_items: int
     positives: float = 100.0  # items that a client trains on, on average
+    ordered: bool = True  # devices know in which order their owners met things
 
 
 @dataclass(frozen=True)

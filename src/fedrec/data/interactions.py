@@ -69,6 +69,15 @@ class Interactions:
         return np.diff(self.indptr)
 
     @cached_property
+    def ordered(self) -> bool:
+        """Whether it is known of any user what came first: there are times, and not all are equal."""
+        if self.times is None:
+            return False
+        same_user = np.ones(max(len(self) - 1, 0), np.bool_)
+        same_user[self.indptr[1:-1][(self.indptr[1:-1] > 0) & (self.indptr[1:-1] < len(self))] - 1] = False
+        return bool((np.diff(self.times) != 0)[same_user].any())
+
+    @cached_property
     def user_keys(self) -> NDArray[np.uint64]:
         """A number per user made from its original id alone: what a user's random streams hang on."""
         if self.user_ids.dtype != object:

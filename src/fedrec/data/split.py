@@ -84,7 +84,9 @@ class Split:
     @property
     def catalog(self) -> Catalog:
         """What a server may know of these clients."""
-        return Catalog(self.n_users, self.n_items, len(self.trained.items) / self.n_users)
+        return Catalog(
+            self.n_users, self.n_items, len(self.trained.items) / self.n_users, self.data.ordered
+        )
 
     def clients(self, users: Ids | None = None) -> ClientData:
         """What the devices of some users (all, if none are named) know: nothing that is held out.
