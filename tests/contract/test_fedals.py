@@ -25,8 +25,8 @@ class TestFedALS(MethodContract):
         assert isinstance(engine, LeastSquaresClients)
         solve = engine._solve
 
-        def broken(shared: Any, users: Any) -> Any:
-            w = solve(shared, users)
+        def broken(shared: Any, users: Any, ranking: bool) -> Any:
+            w = solve(shared, users, ranking)
             w[users == 7] = np.nan
             return w
 

@@ -37,11 +37,23 @@ class Additive:
 
 
 @dataclass(frozen=True, eq=False)
-class LeastSquares:
-    """The client's vector in closed form: (VᵀV + α V_uᵀV_u + λ_u I) w = (1 + α) Σ v_j + λ_u w₀.
+class ByAge:
+    """What a positive weighs by its age: 0 is the newest, the last number stands for all that are older.
 
-    λ_u = λ·n^scale for a client with n positives. It sends (α w·v_j − (1 + α)) w for each positive j, w wᵀ,
-    and, where ``senders`` has a name, 1 for each positive.
+    A curvature a is above −1, so that the Gramian, which has each item once, keeps the whole positive definite.
+    """
+
+    curvature: Array  # a, float32
+    target: Array  # b, float32, as many
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """The client's vector in closed form: (VᵀV + Σ a_j v_j v_jᵀ + λ_u I) w = Σ b_j v_j + λ_u w₀ over positives j.
+
+    λ_u = λ·n^scale for a client with n positives. It sends (a_j w·v_j − b_j) w for each positive j, w wᵀ,
+    and, where ``senders`` has a name, 1 for each positive. a = α and b = 1 + α, unless ``train`` (the vector
+    that uploads are made with) or ``rank`` (the vector that ranks) say otherwise.
     """
 
     items: str
@@ -54,6 +66,8 @@ class LeastSquares:
     lam: float
     scale: float
     prior: Array  # w₀
+    train: ByAge | None = None
+    rank: ByAge | None = None
 
 
 Kernel = LogLinear | Additive | LeastSquares

@@ -11,13 +11,14 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.kernels.ages import weights_of
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
 from fedrec.core.factors import FASTMATH, Factors
@@ -29,14 +30,22 @@ from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
 
 EACH = 10  # positives' worth of work that every client costs, whatever its size
+SMALL = 1e-4  # a curvature below it has no square root to divide by
+
+
+class Solved(NamedTuple):
+    """Vectors of the clients that were solved so far."""
+
+    users: Array
+    done: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Basis:
     """An item table seen from the eigenvectors of its Gramian, and the clients solved on it so far.
 
-    A client's vector depends on the table and its positives alone, so that what ranks after a round is
-    what the next round starts from: it is solved once.
+    A client's vector depends on the table, its positives and their weights alone. Where training and ranking
+    have the same weights, what ranks after a round is what the next round starts from: it is solved once.
     """
 
     items: Array
@@ -44,8 +53,8 @@ class Basis:
     vectors: Array
     values: Array
     prior: Array
-    users: Array
-    solved: NDArray[np.bool_]
+    train: Solved
+    rank: Solved
 
 
 class LeastSquaresClients:
@@ -55,7 +64,8 @@ class LeastSquaresClients:
 
     def __init__(self, form: LeastSquares, setting: Setting) -> None:
         self.form, self.setting, self.data = form, setting, setting.data
-        self.numbers = tuple(map(np.float32, (form.alpha, form.lam, form.scale)))
+        self.numbers = tuple(map(np.float32, (form.lam, form.scale)))
+        self.train, self.rank = weights_of(form, self.data)
         self.prior = form.prior.astype(np.float64)
         self.sizes = np.diff(self.data.trained.indptr)
         self._lock = threading.Lock()
@@ -76,7 +86,7 @@ class LeastSquaresClients:
     ) -> Fitted:
         start = time.perf_counter()
         shared = broadcast.shared
-        w = self._solve(shared, users)
+        w = self._solve(shared, users, ranking=False)
         finite = np.isfinite(w.sum(axis=1))
         loss = np.zeros(len(users), np.float32)
         total = self._sum(shared, users, w, finite, loss)
@@ -96,7 +106,7 @@ class LeastSquaresClients:
         kept = np.where(finite[:, None], w, np.float32(0))
         corrections = np.zeros_like(table)
         senders = np.zeros(len(table) if form.senders else 0, np.float32)
-        _add_corrections(users, finite, *trained, table, w, self.numbers[0], corrections, senders, loss)
+        _add_corrections(users, finite, *trained, *self.train, table, w, corrections, senders, loss)
         sums = {form.corrections: corrections, form.outer: kept.T @ kept}
         if form.senders:
             sums[form.senders] = senders
@@ -104,10 +114,13 @@ class LeastSquaresClients:
 
     def _each(self, shared: Arrays, users: Ids, w: Array) -> Upload:
         """The same uploads one by one, for a channel that looks at them."""
-        form, alpha = self.form, self.numbers[0]
-        met = self.data.trained.take(users)
-        each = np.repeat(w, np.diff(met.indptr), axis=0)
-        asked = alpha * (shared[form.items][met.items] * each).sum(axis=1) - (1 + alpha)
+        form, trained = self.form, self.data.trained
+        met = trained.take(users)
+        counts = np.diff(met.indptr)
+        at = np.arange(len(met.items)) + np.repeat(trained.indptr[users] - met.indptr[:-1], counts)
+        a, b = self.train.curvature[at], self.train.target[at]
+        each = np.repeat(w, counts, axis=0)
+        asked = a * (shared[form.items][met.items] * each).sum(axis=1) - b
         rows = {form.corrections: asked[:, None] * each}
         if form.senders:
             rows[form.senders] = np.ones(len(met.items), np.float32)
@@ -115,7 +128,8 @@ class LeastSquaresClients:
 
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
         """What devices rank with: their vector, solved on the table as it is now."""
-        return RankingPart(users, {self.form.vector: self._solve(broadcast.shared, users)}, {})
+        w = self._solve(broadcast.shared, users, ranking=True)
+        return RankingPart(users, {self.form.vector: w}, {})
 
     def score(self, shared: Arrays, part: RankingPart, items: NDArray[np.int32]) -> Array:
         return self._factors(shared, part).some(np.arange(len(part.users)), items)
@@ -126,16 +140,17 @@ class LeastSquaresClients:
     def _factors(self, shared: Arrays, part: RankingPart) -> Factors:
         return Factors(part.lines[self.form.vector], shared[self.form.items])
 
-    def _solve(self, shared: Arrays, users: Ids) -> Array:
+    def _solve(self, shared: Arrays, users: Ids, ranking: bool) -> Array:
         basis = self._at(shared)
-        left = users[~basis.solved[users]]
+        solved, weights = (basis.rank, self.rank) if ranking else (basis.train, self.train)
+        left = users[~solved.done[users]]
         if len(left):
             out = np.empty((len(left), len(basis.values)), np.float32)
             public = (basis.rotated, basis.values, basis.prior, basis.vectors)
-            _solve_block(left, *self.data.trained, *public, *self.numbers, out)
-            basis.users[left] = out
-            basis.solved[left] = True
-        return basis.users[users]
+            _solve_block(left, *self.data.trained, *weights, *public, *self.numbers, out)
+            solved.users[left] = out
+            solved.done[left] = True
+        return solved.users[users]
 
     def _at(self, shared: Arrays) -> Basis:
         items, gram = shared[self.form.items], shared[self.form.gram]
@@ -143,31 +158,37 @@ class LeastSquaresClients:
             if self._basis is None or self._basis.items is not items:
                 values, vectors = np.linalg.eigh(gram.astype(np.float64))
                 turn = vectors.astype(np.float32)
-                clients = len(self.data)
+                shape = (len(self.data), items.shape[1])
+                train = Solved(np.zeros(shape, np.float32), np.zeros(len(self.data), np.bool_))
+                if self.rank is self.train:
+                    rank = train
+                else:
+                    rank = Solved(np.zeros_like(train.users), np.zeros_like(train.done))
                 self._basis = Basis(
                     items=items,
                     rotated=items @ turn,
                     vectors=turn,
                     values=np.maximum(values, 0).astype(np.float32),
                     prior=(self.prior @ vectors).astype(np.float32),
-                    users=np.zeros((clients, items.shape[1]), np.float32),
-                    solved=np.zeros(clients, np.bool_),
+                    train=train,
+                    rank=rank,
                 )
             return self._basis
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _solve_block(
-    users: Any, indptr: Any, items: Any, rotated: Any, values: Any, prior: Any, vectors: Any,
-    alpha: Any, lam: Any, scale: Any, out: Any,
+    users: Any, indptr: Any, items: Any, curvature: Any, target: Any,
+    rotated: Any, values: Any, prior: Any, vectors: Any, lam: Any, scale: Any, out: Any,
 ) -> None:  # fmt: skip
-    """(diag(s + λ) + α XᵀX) w = (1 + α) Σ x + λ w₀ for each client, X its positives' rotated rows.
+    """(diag(s + λ) + XᵀAX) w = Xᵀb + λ w₀ for each client, X its positives' rotated rows, A = diag(a).
 
     Each vector is turned back by itself: its bits do not depend on who is solved beside it.
     """
     one = np.float32(1)
     for c in range(len(users)):
-        mine = items[indptr[users[c]] : indptr[users[c] + 1]]
+        own = slice(indptr[users[c]], indptr[users[c] + 1])
+        mine, a, b = items[own], curvature[own], target[own]
         n = len(mine)
         d = len(values)
         x = np.empty((n, d), np.float32)
@@ -176,24 +197,32 @@ def _solve_block(
         mild = lam * np.float32(max(n, 1)) ** scale
         inverse = one / (values + mild)
         if n < d:
-            # w = z + D⁻¹Xᵀ(I + αXD⁻¹Xᵀ)⁻¹((1 + α)1 − αXz), z the solution without positives
+            # w = z + D⁻¹Xᵀy with (I + AXD⁻¹Xᵀ)y = b − AXz, z the solution without positives
             z = mild * inverse * prior
             scaled = x * inverse
-            k = alpha * np.dot(scaled, x.T)
-            y = (one + alpha) - alpha * np.dot(x, z)
-            for r in range(n):
-                k[r, r] += one
-            _substitute(np.linalg.cholesky(k), y)
+            k = np.dot(scaled, x.T)
+            y = b - a * np.dot(x, z)
+            if n and a.min() < SMALL:
+                for r in range(n):
+                    k[r] *= a[r]
+                    k[r, r] += one
+                y = np.linalg.solve(k, y)
+            else:  # symmetric in y / √a
+                root = np.sqrt(a)
+                for r in range(n):
+                    k[r] *= root[r] * root
+                    k[r, r] += one
+                    y[r] /= root[r]
+                _substitute(np.linalg.cholesky(k), y)
+                y *= root
             out[c] = np.dot(vectors, z + np.dot(y, scaled))
         else:
-            a = alpha * np.dot(x.T, x)
-            b = mild * prior
-            for r in range(n):
-                b += (one + alpha) * x[r]
+            whole = np.dot((x.T * a), x)
+            w = mild * prior + np.dot(b, x)
             for i in range(d):
-                a[i, i] += values[i] + mild
-            _substitute(np.linalg.cholesky(a), b)
-            out[c] = np.dot(vectors, b)
+                whole[i, i] += values[i] + mild
+            _substitute(np.linalg.cholesky(whole), w)
+            out[c] = np.dot(vectors, w)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -213,24 +242,25 @@ def _substitute(lower: Any, b: Any) -> None:
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _add_corrections(
-    users: Any, finite: Any, indptr: Any, items: Any, table: Any, w: Any, alpha: Any,
+    users: Any, finite: Any, indptr: Any, items: Any, curvature: Any, target: Any, table: Any, w: Any,
     sums: Any, senders: Any, loss: Any,
 ) -> None:  # fmt: skip
-    """Add (α w·v_j − (1 + α)) w to row j of the sums for each positive j of each client."""
+    """Add (a_j w·v_j − b_j) w to row j of the sums for each positive j of each client."""
     one = np.float32(1)
     d = w.shape[1]
     for c in range(len(users)):
         if not finite[c]:
             continue
         left = np.float32(0)
-        for j in items[indptr[users[c]] : indptr[users[c] + 1]]:
+        for p in range(indptr[users[c]], indptr[users[c] + 1]):
+            j = items[p]
             score = np.float32(0)
             for k in range(d):
                 score += table[j, k] * w[c, k]
-            ask = alpha * score - (one + alpha)
+            ask = curvature[p] * score - target[p]
             for k in range(d):
                 sums[j, k] += ask * w[c, k]
             if len(senders):
                 senders[j] += one
-            left += one - score
-        loss[c] = (one + alpha) * left
+            left += target[p] * (one - score)
+        loss[c] = left
