@@ -1,9 +1,6 @@
-"""Clients that solve their vector in closed form (FedALS, FCF), by BLAS and LAPACK in compiled code.
+"""Clients that solve their vector in closed form (FedALS, FCF), in compiled code.
 
-Everything is done in the basis of the eigenvectors of the Gramian, where what all clients share is a
-diagonal: a client with fewer positives than dimensions then needs a system of its positives only
-(Woodbury), the others one of the dimensions, both by Cholesky. Conjugate gradients were measured
-too: they need some 20 steps to agree with the plain engine and are then slower.
+Everything is done in the basis of the eigenvectors of the Gramian, where what all clients share is a diagonal.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.ages import weights_of
+from fedrec.clients.kernels.conjugate import solve_block
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
 from fedrec.core.factors import FASTMATH, Factors
@@ -30,7 +28,6 @@ from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
 
 EACH = 10  # positives' worth of work that every client costs, whatever its size
-SMALL = 1e-4  # a curvature below it has no square root to divide by
 
 
 class Solved(NamedTuple):
@@ -72,7 +69,7 @@ class LeastSquaresClients:
         self._basis: Basis | None = None
 
     def blocks(self, users: Ids) -> list[Ids]:
-        return shards(users, np.minimum(self.sizes[users], len(self.prior)) + EACH)
+        return shards(users, self.sizes[users] + EACH)
 
     def why_not(self, plan: list[Phase]) -> str | None:
         numbers = {"alpha": self.form.alpha, "lam": self.form.lam}
@@ -147,7 +144,7 @@ class LeastSquaresClients:
         if len(left):
             out = np.empty((len(left), len(basis.values)), np.float32)
             public = (basis.rotated, basis.values, basis.prior, basis.vectors)
-            _solve_block(left, *self.data.trained, *weights, *public, *self.numbers, out)
+            solve_block(left, *self.data.trained, *weights, *public, *self.numbers, out)
             solved.users[left] = out
             solved.done[left] = True
         return solved.users[users]
@@ -174,70 +171,6 @@ class LeastSquaresClients:
                     rank=rank,
                 )
             return self._basis
-
-
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _solve_block(
-    users: Any, indptr: Any, items: Any, curvature: Any, target: Any,
-    rotated: Any, values: Any, prior: Any, vectors: Any, lam: Any, scale: Any, out: Any,
-) -> None:  # fmt: skip
-    """(diag(s + λ) + XᵀAX) w = Xᵀb + λ w₀ for each client, X its positives' rotated rows, A = diag(a).
-
-    Each vector is turned back by itself: its bits do not depend on who is solved beside it.
-    """
-    one = np.float32(1)
-    for c in range(len(users)):
-        own = slice(indptr[users[c]], indptr[users[c] + 1])
-        mine, a, b = items[own], curvature[own], target[own]
-        n = len(mine)
-        d = len(values)
-        x = np.empty((n, d), np.float32)
-        for r in range(n):
-            x[r] = rotated[mine[r]]
-        mild = lam * np.float32(max(n, 1)) ** scale
-        inverse = one / (values + mild)
-        if n < d:
-            # w = z + D⁻¹Xᵀy with (I + AXD⁻¹Xᵀ)y = b − AXz, z the solution without positives
-            z = mild * inverse * prior
-            scaled = x * inverse
-            k = np.dot(scaled, x.T)
-            y = b - a * np.dot(x, z)
-            if n and a.min() < SMALL:
-                for r in range(n):
-                    k[r] *= a[r]
-                    k[r, r] += one
-                y = np.linalg.solve(k, y)
-            else:  # symmetric in y / √a
-                root = np.sqrt(a)
-                for r in range(n):
-                    k[r] *= root[r] * root
-                    k[r, r] += one
-                    y[r] /= root[r]
-                _substitute(np.linalg.cholesky(k), y)
-                y *= root
-            out[c] = np.dot(vectors, z + np.dot(y, scaled))
-        else:
-            whole = np.dot((x.T * a), x)
-            w = mild * prior + np.dot(b, x)
-            for i in range(d):
-                whole[i, i] += values[i] + mild
-            _substitute(np.linalg.cholesky(whole), w)
-            out[c] = np.dot(vectors, w)
-
-
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _substitute(lower: Any, b: Any) -> None:
-    """Solve L Lᵀ x = b in place."""
-    d = len(b)
-    for i in range(d):
-        total = np.float32(0)
-        for j in range(i):
-            total += lower[i, j] * b[j]
-        b[i] = (b[i] - total) / lower[i, i]
-    for i in range(d - 1, -1, -1):
-        b[i] /= lower[i, i]
-        for j in range(i):
-            b[j] -= b[i] * lower[i, j]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
