@@ -173,7 +173,7 @@ def test_alone_it_is_used_too(tastes: Interactions) -> None:
         fedrec.run("fedals", tastes, how, rounds=2, settings=SMALL, local=True) for how in ("strict", "next")
     )
     assert run.result["notes"] == list(tastes.notes)
-    assert run.test["auc"] != strict.test["auc"]
+    assert run.ranks["test_rank"].to_list() != strict.ranks["test_rank"].to_list()
 
 
 def test_nothing_held_out_leaves_nothing_to_know(tastes: Interactions) -> None:
