@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedrec.cli.terminal import console, say_json
+from fedrec.cli.terminal import console, say, say_json
 
 
 def methods(
@@ -26,12 +26,16 @@ def methods(
     shown = console()
     for table in _settings_tables(facts) if name else _method_tables(facts):
         shown.print(table)
+    if not name:
+        knowing = ", ".join(m["name"] for m in facts["methods"] if m.get("ranks_from_history"))
+        say(f"Rank from a history that may have grown since training (protocol next): {knowing}.")
 
 
 def _all() -> dict[str, Any]:
-    from fedrec.core.federated import Federated
+    from fedrec.core.federated import Federated, ranks_from_history
     from fedrec.core.slots import Catalog
     from fedrec.methods import ALIASES, METHODS, WRAPPERS, find, make
+    from fedrec.methods.central.base import Central
 
     catalog = Catalog(1, 1)
     found = []
@@ -43,8 +47,10 @@ def _all() -> dict[str, Any]:
             stays = [n for n, s in method.slots(catalog).items() if s.owner in ("private", "fresh")]
             facts |= {"kind": "federated", "private": stays, "uploads": list(method.uploads(catalog).arrays)}
             facts |= {"reveals": method.reveals, "view": method.view()}
+            facts |= {"ranks_from_history": ranks_from_history(method, catalog)}
         else:
-            facts |= {"kind": "central"}
+            assert isinstance(method, Central)
+            facts |= {"kind": "central", "ranks_from_history": method.ranks_from_history}
         found.append(facts)
     for name in WRAPPERS:
         kind = find(name)

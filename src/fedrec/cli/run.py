@@ -29,7 +29,12 @@ def run(
     items: Items = None,
     min_rating: MinRating = None,
     core: Core = None,
-    protocol: Annotated[str, typer.Option(help="strict (honest) or paper (as published, leaks).")] = "strict",
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="strict (honest), next (the validation item is known for the test), paper (as published, leaks)."
+        ),
+    ] = "strict",
     protocol_set: Annotated[
         list[str] | None,
         typer.Option(help="A choice of the protocol, such as candidates=999; repeatable."),

@@ -7,7 +7,8 @@ and answers with ``Reply``s; held-out items are no business of it: who evaluates
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from fedrec.core.blocks import in_order
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, Introduced, Phase, tuned_tables
 from fedrec.core.messages import Broadcast, Reply, Report
-from fedrec.core.ragged import Ids
+from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Arrays, Catalog
 from fedrec.core.upload import Upload, Uploads, check_sent
@@ -184,6 +185,14 @@ class Clients:
         if items is None:
             return self.engine.score_all(shared, part)
         return self.engine.score(shared, part, items)
+
+    def knowing(self, histories: Ragged) -> Clients:
+        """The same devices once their histories have grown: to rank with, nothing is trained."""
+        grown = copy(self)
+        grown.data = self.data.knowing(histories)
+        grown.setting = replace(self.setting, data=grown.data)
+        grown.engine = choose_engine(self.engine.name, grown.setting)
+        return grown
 
     # -- newcomers, files ----------------------------------------------------------------------
 

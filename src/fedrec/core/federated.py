@@ -227,3 +227,9 @@ def own_rows(method: Federated, catalog: Catalog) -> RanksWith | None:
         kept = any(s.rows and s.owner == "private" for s in method.slots(catalog).values())
         return "kept" if kept else None
     return "tuned" if tuned_tables(method, catalog) else None
+
+
+def ranks_from_history(method: Federated, catalog: Catalog) -> bool:
+    """Whether a device makes what it ranks with from its history, alone: an item met since then is used at once."""
+    fresh = any(s.owner == "fresh" for s in method.slots(catalog).values())
+    return fresh and method.service(catalog, 0) is None

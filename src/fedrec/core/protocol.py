@@ -1,8 +1,9 @@
 """A protocol: how data are split, negatives drawn, candidates chosen and the reported round selected.
 
-Two are named. ``strict`` is the default and the honest one: a device knows only what it trained on.
-``paper`` reproduces publications, leak included: their training negatives avoid the held-out items,
-so "was never a negative" gives the test item away (see docs/protocols.md).
+Three are named. ``strict`` is the default and the honest one: a device knows only what it trained on.
+``next`` is the same, but the validation item is known when the test item is ranked, as the sequential
+literature has it. ``paper`` reproduces publications, leak included: their training negatives avoid the
+held-out items, so "was never a negative" gives the test item away (see docs/protocols.md).
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class Protocol(Settings):
     negatives_per_positive: int = Field(4, ge=1, description="drawn anew each round")
     candidates: int = Field(
         99, ge=1, description="never-interacted items that the held-out one is ranked against"
+    )
+    known: Literal["train", "validation"] = Field(
+        "train",
+        description="what a device ranks its test item from: its training items, or the validation item too",
     )
     select_on: Literal["ndcg@10", "hr@10"] = Field(
         "ndcg@10", description="validation metric that selects the round"
@@ -74,6 +79,7 @@ class Protocol(Settings):
 
 
 STRICT = Protocol()
+NEXT = Protocol(name="next", known="validation")
 PAPER = Protocol(
     name="paper",
     deduplicate=False,
@@ -83,7 +89,7 @@ PAPER = Protocol(
     select_on="hr@10",
     select_tie="last",
 )
-PROTOCOLS = {p.name: p for p in (STRICT, PAPER)}
+PROTOCOLS = {p.name: p for p in (STRICT, NEXT, PAPER)}
 
 
 def protocol(name: str | Protocol) -> Protocol:

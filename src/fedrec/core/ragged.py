@@ -30,6 +30,13 @@ class Ragged(NamedTuple):
         rows = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
         return Ragged(indptr, self.items[rows])
 
+    def followed_by(self, other: Ragged) -> Ragged:
+        """Each user's run with the other's run of that user behind it."""
+        items = np.empty(len(self.items) + len(other.items), np.int32)
+        items[np.arange(len(self.items)) + np.repeat(other.indptr[:-1], np.diff(self.indptr))] = self.items
+        items[np.arange(len(other.items)) + np.repeat(self.indptr[1:], np.diff(other.indptr))] = other.items
+        return Ragged(self.indptr + other.indptr, items)
+
 
 def run_ends(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """``indptr`` of runs of these lengths."""

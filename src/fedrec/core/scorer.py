@@ -7,6 +7,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.ragged import Ragged
+
 
 class Scorer(Protocol):
     """Scores for some users at a time, so that users × items is never held. Higher is better."""
@@ -26,4 +28,13 @@ class Prepares(Protocol):
 
     def ready(self, users: NDArray[np.int64]) -> Scorer:
         """The same for these users alone, in this order."""
+        ...
+
+
+@runtime_checkable
+class FromHistory(Protocol):
+    """A scorer that ranks from users' histories, which may have grown since it was trained."""
+
+    def knowing(self, histories: Ragged) -> Scorer:
+        """The same, without any training, for users with these histories (oldest first)."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -58,6 +58,12 @@ class ClientData:
             self.n_items,
             self.negatives_per_positive,
         )
+
+    def knowing(self, histories: Ragged) -> ClientData:
+        """The same clients with histories that have grown; what they know is no negative of theirs."""
+        met = sorted_distinct(*histories)
+        spared = sorted_distinct(*self.forbidden.followed_by(met))
+        return replace(self, train=histories, trained=met, forbidden=spared)
 
 
 @nb.njit(cache=True, nogil=True)

@@ -67,14 +67,15 @@ class Split:
         """Each user's items, held-out ones included, sorted and distinct."""
         if not self.held_out:
             return self.trained
-        indptr = self.train.indptr + 2 * np.arange(self.n_users + 1)
-        items = np.empty(int(indptr[-1]), np.int32)
-        items[indptr[1:] - 1] = self.test
-        items[indptr[1:] - 2] = self.valid
-        inner = np.ones(len(items), dtype=bool)
-        inner[indptr[1:] - 1] = inner[indptr[1:] - 2] = False
-        items[inner] = self.train.items
-        return sorted_distinct(indptr, items)
+        one_each = np.arange(self.n_users + 1)
+        return sorted_distinct(*self.known.followed_by(Ragged(one_each, self.test)))
+
+    @cached_property
+    def known(self) -> Ragged:
+        """What a user has met before its test item, oldest first: training items, then the validation item."""
+        if not self.held_out:
+            return self.train
+        return self.train.followed_by(Ragged(np.arange(self.n_users + 1), self.valid))
 
     @property
     def forbidden(self) -> Ragged:
@@ -84,9 +85,7 @@ class Split:
     @property
     def catalog(self) -> Catalog:
         """What a server may know of these clients."""
-        return Catalog(
-            self.n_users, self.n_items, len(self.trained.items) / self.n_users, self.data.ordered
-        )
+        return Catalog(self.n_users, self.n_items, len(self.trained.items) / self.n_users, self.data.ordered)
 
     def clients(self, users: Ids | None = None) -> ClientData:
         """What the devices of some users (all, if none are named) know: nothing that is held out.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.ragged import Ids, Ragged
+from fedrec.data.clients import sorted_distinct
 from fedrec.data.split import Candidates, Split
 
 Which = Literal["valid", "test"]
@@ -36,6 +38,16 @@ class Exam:
     def trained(self) -> Ragged:
         """Left out where the whole catalogue is ranked."""
         return self.split.trained
+
+    @property
+    def known(self) -> Ragged | None:
+        """Histories that the test item is ranked from, where they hold more than was trained on."""
+        return self.split.known if self.split.protocol.known == "validation" else None
+
+    @cached_property
+    def seen(self) -> Ragged:
+        """What a device does not offer its user when the test item is ranked: what it knows."""
+        return self.trained if self.known is None else sorted_distinct(*self.known)
 
     @property
     def n_items(self) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec.core.blocks import in_order, run_blocks
 from fedrec.core.ragged import Ragged
-from fedrec.core.scorer import Prepares, Scorer
+from fedrec.core.scorer import FromHistory, Prepares, Scorer
 from fedrec.evaluate.exam import Exam, Which
 from fedrec.evaluate.metrics import Ranks
 
@@ -31,11 +31,20 @@ def rank_sampled(
     ``blocks`` says which users to score together, where a scorer has a preference.
     """
 
+    scorer = asked(scorer, exam, which)
+
     def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
         items = exam.lines(which, users)
         _count_sampled(scorer.some(users, items), items, *ranks[0])
 
     return _ranks(work, 1, exam, threads, blocks)[0]
+
+
+def asked(scorer: Scorer, exam: Exam, which: Which) -> Scorer:
+    """Who ranks: for the test item one that knows the validation item, if the protocol and the model let it."""
+    if which == "test" and exam.known is not None and isinstance(scorer, FromHistory):
+        return scorer.knowing(exam.known)
+    return scorer
 
 
 def count_sampled(scores: NDArray[np.float32], items: NDArray[np.int32]) -> Ranks:
@@ -54,6 +63,8 @@ def rank_full(
     even where repeated rows (protocol ``paper``) put it among the training items.
     """
 
+    scorer = asked(scorer, exam, which)
+
     def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
         _count_full(scorer.all(users), users, *_full(exam, which), *ranks[0])
 
@@ -67,6 +78,7 @@ class Measured(NamedTuple):
     test: Ranks
     full: Ranks  # of the test item among the whole catalogue
     top: NDArray[np.int32]  # best first
+    knew: bool  # the test item was ranked from all that the protocol lets a device know
 
 
 def measure(
@@ -74,21 +86,27 @@ def measure(
 ) -> Measured:
     """Validation and test among candidates, test among all, and top lists: what ranks is made once for all."""
     top = np.full((exam.n_users, k), -1, np.int32)
+    tester, seen = asked(scorer, exam, "test"), exam.seen
 
     def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
-        ready = scorer.ready(users) if isinstance(scorer, Prepares) else scorer
-        whiches: tuple[Which, ...] = ("valid", "test")
-        for which, found in zip(whiches, ranks, strict=False):
-            items = exam.lines(which, users)
-            _count_sampled(ready.some(users, items), items, *found)
+        ready = _ready(scorer, users)
+        items = exam.lines("valid", users)
+        _count_sampled(ready.some(users, items), items, *ranks[0])
+        ready = ready if tester is scorer else _ready(tester, users)
+        items = exam.lines("test", users)
+        _count_sampled(ready.some(users, items), items, *ranks[1])
         scores = ready.all(users)
         _count_full(scores, users, *_full(exam, "test"), *ranks[2])
         best, values = np.full((len(users), k), -1, np.int32), np.full((len(users), k), -np.inf, np.float32)
-        _best(scores, users, exam.trained.indptr, exam.trained.items, False, best, values)
+        _best(scores, users, *seen, False, best, values)
         top[users] = best
 
     valid, test, full = _ranks(work, 3, exam, threads, blocks)
-    return Measured(valid, test, full, top)
+    return Measured(valid, test, full, top, exam.known is None or tester is not scorer)
+
+
+def _ready(scorer: Scorer, users: NDArray[np.int64]) -> Scorer:
+    return scorer.ready(users) if isinstance(scorer, Prepares) else scorer
 
 
 def _full(exam: Exam, which: Which) -> tuple[Any, ...]:

@@ -226,6 +226,11 @@ def _rounds(method: Method, rounds: int | None) -> int | None:
 def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
     if config.all_data and (config.patience or config.eval_every > 1):
         raise FedrecError("--all-data has nothing to validate on: leave --patience and --eval-every out")
+    if config.all_data and config.protocol.known == "validation":
+        raise FedrecError(
+            f"--all-data holds nothing out, so there is no validation item that protocol '{config.protocol.name}' "
+            "could make known: use --protocol strict"
+        )
     if isinstance(method, Central):
         asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
         asked |= {"--local": config.local, "--engine": config.engine != "auto"}

@@ -47,5 +47,8 @@ def run_config(path: str | Path, *, data: Any = None, **options: Any) -> Run:
 
 def same_again(config: RunConfig, data: Any, rounds: int | None, **options: Any) -> Run:
     """The same once more, for other rounds, or with other options."""
-    values = {**config.model_dump(), "protocol": config.protocol, "rounds": rounds}
+    how = config.protocol
+    if options.get("all_data") and how.known == "validation":  # there is none: everything is trained on
+        how = how.with_(name="strict", known="train")
+    values = {**config.model_dump(), "protocol": how, "rounds": rounds}
     return rerun(values, data, **options)

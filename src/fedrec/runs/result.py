@@ -121,12 +121,20 @@ def result_of(
         "users_short_of_candidates": parts.candidates.short if measured else 0,
         "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
         "notes": [said for s in (training.channel if training else ()) if (said := s.says())]
+        + ([] if measured is None or measured.knew else [_knew_less(method, config)])
         + list(parts.data.notes),
         "leaks": checks is not None and (checks["counter"]["leaks"] or config.start_leaks > 0),
         "controls": checks,
         "threads": threads,
         "versions": versions(),
     }
+
+
+def _knew_less(method: Method, config: RunConfig) -> str:
+    return (
+        f"Protocol {config.protocol.name} lets a device know its validation item when the test item is ranked; "
+        f"{method.label} cannot use it without training, and ranked from the training items alone."
+    )
 
 
 def _resolved(training: Training | None) -> dict[str, float]:

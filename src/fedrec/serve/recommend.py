@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import replacing
 from fedrec.core.ragged import Ragged
-from fedrec.core.scorer import Scorer
+from fedrec.core.scorer import FromHistory, Scorer
 from fedrec.core.slots import Array, Arrays, Slot
 from fedrec.data.interactions import Interactions
 from fedrec.evaluate.ranking import top_k
-from fedrec.methods.central.itemitem import ItemItem
 from fedrec.methods.central.popularity import SameForAll
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ def write_all(
 
 def joined_centrally(label: str, scorer: Scorer, seen: Ragged) -> Scorer:
     """A yardstick for new people who like these items, where it can rank for them."""
-    if isinstance(scorer, ItemItem):
-        return scorer.for_others(seen)
+    if isinstance(scorer, FromHistory):
+        return scorer.knowing(seen)
     if isinstance(scorer, SameForAll):
         return scorer
     raise FedrecError(f"nobody can join a run of {label}: it is a yardstick of known users only")

@@ -14,7 +14,7 @@ from fedrec.channel.bytes import downloaded, uploaded
 from fedrec.channel.stage import Stage
 from fedrec.clients.clients import Answer, Ask, Clients
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Federated, RanksWith, View, own_rows
+from fedrec.core.federated import Federated, RanksWith, View, own_rows, ranks_from_history
 from fedrec.core.messages import Report
 from fedrec.core.slots import Slot
 from fedrec.data.split import Split
@@ -25,7 +25,7 @@ from fedrec.server.cohort import cohort_size
 from fedrec.server.divergence import Watch
 from fedrec.server.server import Server
 from fedrec.simulate.moment import Moment, Round, Selected, is_better, shown
-from fedrec.simulate.views import ViewScorer
+from fedrec.simulate.views import HistoryScorer, ViewScorer
 
 
 @dataclass
@@ -52,6 +52,7 @@ class Simulation:
         cohort = cohort_size(self.clients_per_round, catalog.n_users)
         everyone = cohort == catalog.n_users
         self.own = "kept" if self.local else own_rows(method, catalog)
+        self.from_history = ranks_from_history(method, catalog)
         uploads = method.uploads(catalog)
         # Own rows are those of the last round, and so can be made again, if all began that round alike.
         self.replays = everyone and self.own == "tuned" and uploads.turns == 1
@@ -178,7 +179,11 @@ class Simulation:
         return view
 
     def scorer(self, moment: Moment, view: View | None = None) -> ViewScorer:
-        return ViewScorer(self.server, self.clients, moment, self._asked(view) or self.view or "global")
+        view = self._asked(view) or self.view or "global"
+        # Rows of a round that is trained once more, and the vector beside them, know what that round knew.
+        again = view != "global" and moment.before is not None
+        kind = HistoryScorer if self.from_history and not again else ViewScorer
+        return kind(self.server, self.clients, moment, view)
 
     def ranks(self, moment: Moment, which: Which, view: View | None = None) -> Ranks:
         """Ranks against the sampled candidates, block by block as in training."""

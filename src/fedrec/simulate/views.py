@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec.clients.clients import Clients
 from fedrec.clients.engine import RankingPart
 from fedrec.core.federated import View
-from fedrec.core.ragged import Ids
+from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import generator
 from fedrec.core.slots import Array, Arrays
 from fedrec.server.server import Server
@@ -82,3 +82,11 @@ class ViewScorer:
             return self.clients.part(now, users, own=True, state=self.moment.devices)
         then = self.server.standing(replace(before.server, round=self.moment.round))
         return self.clients.trained_again(then, before.devices, users)
+
+
+@dataclass(frozen=True)
+class HistoryScorer(ViewScorer):
+    """Of a method whose devices make what they rank with from their histories, when they rank."""
+
+    def knowing(self, histories: Ragged) -> HistoryScorer:
+        return replace(self, clients=self.clients.knowing(histories))

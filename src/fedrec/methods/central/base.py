@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from fedrec.core.method import Method
 from fedrec.core.scorer import Scorer
@@ -13,6 +14,8 @@ from fedrec.data.split import Split
 
 class Central(Method):
     """A yardstick."""
+
+    ranks_from_history: ClassVar[bool] = False  # its scorer is a ``FromHistory``
 
 
 class CentralAtOnce(Central):

@@ -24,6 +24,7 @@ class EASE(CentralAtOnce):
     name: ClassVar[str] = "ease"
     citation: ClassVar[str] = "Steck: Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019"
     use_when: ClassVar[str] = "the accuracy to aim at where all data may be in one place and items are few"
+    ranks_from_history: ClassVar[bool] = True
 
     lam: float = Field(500.0, gt=0, description="L2 weight λ")
 

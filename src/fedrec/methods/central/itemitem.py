@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix, issparse
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ragged
+from fedrec.data.clients import sorted_distinct
 from fedrec.data.split import Split
 
 
@@ -32,9 +33,9 @@ class ItemItem:
     x: Any
     weights: Any
 
-    def for_others(self, met: Ragged) -> ItemItem:
+    def knowing(self, histories: Ragged) -> ItemItem:
         """The same for people who have met these items."""
-        return ItemItem(_matrix(met, self.weights.shape[0]), self.weights)
+        return ItemItem(_matrix(sorted_distinct(*histories), self.weights.shape[0]), self.weights)
 
     def like(self, item: int) -> NDArray[np.float32]:
         """What having met an item speaks for, over the catalogue."""

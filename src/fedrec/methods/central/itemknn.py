@@ -27,6 +27,7 @@ class ItemKNN(CentralAtOnce):
     name: ClassVar[str] = "itemknn"
     citation: ClassVar[str] = "Deshpande, Karypis: Item-Based Top-N Recommendation Algorithms, TOIS 2004"
     use_when: ClassVar[str] = "a simple, explainable yardstick that scales to large catalogues"
+    ranks_from_history: ClassVar[bool] = True
 
     k: int = Field(100, ge=1, description="neighbours kept per item")
     shrink: float = Field(10.0, ge=0, description="added to the denominator of the cosine")
