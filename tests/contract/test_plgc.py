@@ -170,7 +170,7 @@ def test_the_trace_weight_by_hand() -> None:
         "items": torch.tensor([[0.1, 0.2], [0.3, -0.1]]),
         "items_local": torch.tensor([[0.5, 0.3], [0.0, 0.6]]),
     }
-    batch = Batch(torch.tensor([0, 1, 1]), torch.tensor([1.0, 0, 0]), torch.tensor([1.0, 1, 0]))
+    batch = Batch(torch.tensor([0, 1, 1]), torch.tensor([1.0, 0, 0]), *[torch.tensor([1.0, 1, 0])] * 2)
 
     def trace(table: Any) -> Any:
         s = torch.sigmoid(table @ w + 0.5)

@@ -17,7 +17,7 @@ from fedrec.simulate import checkpoint
 from fedrec.simulate.simulation import Simulation
 
 KINDS: dict[str, dict[str, Any]] = {
-    "everyone": {"method": "pfedrec", "patience": 4},
+    "everyone": {"method": "pfedrec+recent", "patience": 4},
     "sampled": {"method": "fedncf+dualper", "clients": 0.5, "channel": ["laplace=0.05"], "eval_every": 2},
 }
 ROUNDS = 6

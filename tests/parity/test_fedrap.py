@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec.core.errors import FedrecError
+from fedrec.core.gradient import GradientMethod
 from fedrec.data.interactions import from_codes
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
@@ -15,6 +16,7 @@ from fedrec.methods.fedrap import FedRAP
 from fedrec.simulate.moment import Round
 from fedrec.simulate.simulation import Simulation
 from fedrec.testing import Spy, scores
+from fedrec.wrap.recent import Recent
 
 TOLERANCE = 1e-5
 OPTIONS: dict[str, dict[str, object]] = {
@@ -27,6 +29,8 @@ OPTIONS: dict[str, dict[str, object]] = {
     "far apart": {"std": 0.5, "lam": 0.1, "schedule": "frac"},
     "threshold": {"prox": 0.02, "schedule": "fixed"},
     "stops early": {"tolerance": 0.05},
+    "recent": {"recent": {"half_life": 2, "floor": 0.1}},
+    "recent, several batches": {"recent": {"half_life": 2, "floor": 0.1}, "batch_size": 16, "weight_decay": 1e-3},
 }
 
 
@@ -36,7 +40,11 @@ def far(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def both(parts: Split, values: dict[str, object], rounds: int = 3, **options: object) -> list[Simulation]:
-    method = FedRAP(**{"dim": 8, "lr_args": 10, **values})
+    method: GradientMethod = FedRAP(
+        **{"dim": 8, "lr_args": 10, **{name: value for name, value in values.items() if name != "recent"}}
+    )
+    if "recent" in values:
+        method = Recent(method, **values["recent"])  # type: ignore[arg-type]
     simulations = [
         Simulation(method, parts, engine=engine, **options)  # type: ignore[arg-type]
         for engine in ("plain", "fused")

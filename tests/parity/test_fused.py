@@ -18,6 +18,7 @@ from fedrec.testing import scores
 
 TOLERANCE = 1e-5
 SPECS = ["fedmf", "pfedrec", "fedrecon", "fedmf+dualper", "fedrecon+dualper", "fedmf+gel", "pfedrec+gel"]
+SPECS += ["fedmf+recent", "pfedrec+recent", "fedrecon+recent", "fedrecon+recent+dualper", "pfedrec+gel+recent"]
 
 
 def far(a: np.ndarray, b: np.ndarray) -> float:
@@ -55,7 +56,8 @@ def assert_alike(plain: Simulation, fused: Simulation) -> None:
 
 def settings_for(spec: str, **values: object) -> dict[str, object]:
     """Settings under which three rounds on a tiny world do not blow up."""
-    return {"eta": 0.05 if "fedrecon" in spec else 0.5, **values}
+    strong = {"half_life": 2, "floor": 0.1} if "recent" in spec else {}
+    return {"eta": 0.05 if "fedrecon" in spec else 0.5, **strong, **values}
 
 
 @pytest.mark.parametrize("spec", SPECS)

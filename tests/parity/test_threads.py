@@ -24,6 +24,8 @@ def many() -> Interactions:
         ("pfedrec", {}),
         ("fedncf+dualper", {"clients": 0.8, "channel": ["laplace=0.1"]}),
         ("fedrecon", {"view": "random"}),
+        ("fedrap+recent", {}),
+        ("fedrecon+recent", {}),
         ("fedmf", {"local": True}),
     ],
 )

@@ -29,6 +29,7 @@ METHODS: dict[str, tuple[int, dict[str, Any]]] = {
     "fedmf+dualper": (60, {}),
     "pfedrec+gel": (60, {}),
     "fedmf+plgc": (60, {}),
+    "fedmf+recent": (60, {}),
 }
 
 

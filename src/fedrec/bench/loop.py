@@ -58,7 +58,7 @@ def loop_clients_per_second(
                     for step in optimizers:
                         for optimizer, _ in step:
                             optimizer.zero_grad()
-                        loss = method.loss(model, Batch(i, y, torch.ones_like(y)))
+                        loss = method.loss(model, Batch(i, y, torch.ones_like(y), torch.ones_like(y)))
                         loss.backward()
                         for optimizer, rate in step:
                             optimizer.step()

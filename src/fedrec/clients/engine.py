@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import OwnRows, Rows
+from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, Phase, check_plan
+from fedrec.core.gradient import GradientMethod
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array, Arrays, Catalog, Slot
 from fedrec.core.upload import Total, Upload, Uploads
+from fedrec.core.wrapper import chain
 from fedrec.data.clients import ClientData
 
 WILD = 1e4  # a loss beyond it: a client that ran away, dropped before it takes the others with it
@@ -37,7 +40,19 @@ class Setting:
     def plan(self, round: int) -> list[Phase]:
         plan = self.method.plan(self.catalog, round)
         check_plan(self.method.label, plan, self.slots)
+        if any(phase.recency for phase in plan):
+            _check_weighs(self.method)
         return plan
+
+
+def _check_weighs(method: Federated) -> None:
+    """A loss that would pass the weights of samples by is refused: recency would do nothing."""
+    for part in chain(method):
+        if not (isinstance(part, GradientMethod) and part.weighs):
+            raise FedrecError(
+                f"recent has no effect on the loss of {part.name}, which does not weigh samples: multiply its "
+                "terms by batch.weight, and say so with weighs = True"
+            )
 
 
 @dataclass(frozen=True)

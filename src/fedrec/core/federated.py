@@ -19,6 +19,7 @@ from fedrec.core.kernel import Kernel
 from fedrec.core.method import Method
 from fedrec.core.optim import Gradient, Optimizer
 from fedrec.core.ragged import Ids, Ragged, run_ends
+from fedrec.core.recency import Recency
 from fedrec.core.serverstep import mean_of_moves
 from fedrec.core.slots import Arrays, Catalog, Owner, Slot
 from fedrec.core.upload import Total, Upload, Uploads
@@ -30,11 +31,15 @@ Part = Literal["all", "positives", "support", "query"]
 
 
 class Batch(NamedTuple):
-    """Some samples of one client: positions in its compact tables, labels, and which are real."""
+    """Some samples of one client: positions in its compact tables, labels, which are real, what each counts.
+
+    ``weight`` is ``mask`` unless the phase has a recency: their mean over a client's samples is 1.
+    """
 
     items: Any
     labels: Any
     mask: Any
+    weight: Any
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Phase:
     epochs: int = 1
     part: Part = "all"
     terms: Mapping[str, float] = field(default_factory=dict)  # numbers of this round that the loss reads
+    recency: Recency | None = None  # samples count by the age of their positive; None: all alike
     least: int = 0  # samples that each client run at once has (engines know): up to there nothing is padding
 
 

@@ -32,12 +32,18 @@ class GradientMethod(Federated):
     """Trained by local gradient steps. Wrappers change it at four seams: receive, loss, step, view."""
 
     closed: ClassVar[str] = ""  # why no wrapper goes over it, where that is so
+    weighs: ClassVar[bool] = True  # its loss reads ``Batch.weight``; a class with another loss says so anew
 
     batch_size: int = Field(256, ge=1, description="samples per local step")
     epochs: int = Field(1, ge=1, description="passes over a client's samples in a round")
     tolerance: float = Field(
         0.0, ge=0, description="stop local epochs at a smaller relative change of loss; 0: never"
     )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "loss" in vars(cls) and "weighs" not in vars(cls):
+            cls.weighs = False
 
     def groups(self, catalog: Catalog, round: int) -> list[Group]:
         """Which slots move, how fast, in which order."""
@@ -53,11 +59,11 @@ class GradientMethod(Federated):
         return {**shared, **private}
 
     def loss(self, p: Params, batch: Batch) -> Any:
-        """Mean binary cross-entropy over the batch's samples."""
+        """Mean binary cross-entropy over the batch's samples: weighted terms, over how many samples they are."""
         from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
         x = self.logits(self.tables(p), batch.items)
-        terms = cross_entropy(x, batch.labels, reduction="none") * batch.mask
+        terms = cross_entropy(x, batch.labels, reduction="none") * batch.weight
         return terms.sum() / batch.mask.sum().clamp(min=1)
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:

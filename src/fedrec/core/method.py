@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.settings import Settings
+from fedrec.core.slots import Catalog
 
 ROUNDS = 100
 
@@ -25,6 +26,10 @@ class Method(Settings):
     def label(self) -> str:
         """The name in tables and on the command line."""
         return self.name
+
+    def note(self, catalog: Catalog) -> str:
+        """What a result must say of it on these data; most methods: nothing."""
+        return ""
 
 
 def check_named(kind: type[Method]) -> None:

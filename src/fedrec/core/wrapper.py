@@ -35,6 +35,7 @@ class Wrapper(GradientMethod):
     """Passes everything on to its base; a strategy overrides the seams that it changes."""
 
     seams: ClassVar[tuple[str, ...]]  # what it changes, and so what its base must have
+    weighs: ClassVar[bool] = True  # it passes its base's loss on
     base: SerializeAsAny[GradientMethod]
 
     def __init__(self, base: Method, **settings: Any) -> None:

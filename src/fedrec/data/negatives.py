@@ -107,6 +107,12 @@ def fill_samples(
         draw(client_key(stream, client), forbidden, n_items, mark, stamp, out[n:])
 
 
+@nb.njit(cache=True, nogil=True, inline="always")
+def positive_of(i: int, positives: int, per_positive: int) -> int:
+    """The positive that a training sample belongs to: itself, or the one that a negative was drawn with."""
+    return i if i < positives else (i - positives) // per_positive
+
+
 @nb.njit(cache=True, nogil=True)
 def fill_order(stream: Any, client: Any, epoch: int, out: Any) -> None:
     """The order in which a client visits its samples in one epoch."""

@@ -10,9 +10,17 @@ from numpy.typing import NDArray
 
 from fedrec.core.federated import Batch, Phase
 from fedrec.core.ragged import Ids, Ragged, run_ends
+from fedrec.core.recency import ALIKE, fill_weights
 from fedrec.core.rng import stream
 from fedrec.data.clients import ClientData
-from fedrec.data.negatives import NEGATIVES, SHUFFLE, fill_order, fill_samples, sample_count
+from fedrec.data.negatives import (
+    NEGATIVES,
+    SHUFFLE,
+    fill_order,
+    fill_samples,
+    positive_of,
+    sample_count,
+)
 
 SUPPORT = "support"
 PARTS = {"all": 0, "support": 1, "query": 2, "positives": 3}
@@ -68,11 +76,14 @@ def draw_samples(data: ClientData, seed: int, round: int, users: Ids, plan: list
     passes = []
     for number, phase in enumerate(plan):
         for epoch in range(phase.epochs):
-            batch = Batch(np.zeros(shape, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+            labels, mask = (np.zeros(shape, np.float32) for _ in range(2))
+            weight = mask if phase.recency is None else np.zeros(shape, np.float32)
+            batch = Batch(np.zeros(shape, np.int32), labels, mask, weight)
             part, turn = PARTS[phase.part], 1000 * number + epoch
             longest = _lay_out(
-                key, part_key, keys, positives, counts, index, per_positive, part, turn, *batch
-            )
+                key, part_key, keys, positives, counts, index, per_positive, part, turn,
+                *(phase.recency or ALIKE), *batch,
+            )  # fmt: skip
             passes.append(Batch(*(x[:, :longest] for x in batch)))
     return Samples(users, touched[:, : int(rows.max())], rows, counts, passes)
 
@@ -121,8 +132,7 @@ def choose_part(
     fill_order(part_key, client, 0, halves)
     size = 0
     for i in range(count):
-        positive = i if i < positives else (i - positives) // per_positive
-        first_half = halves[positive] < (positives + 1) // 2
+        first_half = halves[positive_of(i, positives, per_positive)] < (positives + 1) // 2
         if (part == 1) == first_half:
             chosen[size] = i
             size += 1
@@ -132,12 +142,14 @@ def choose_part(
 @nb.njit(cache=True, nogil=True)
 def _lay_out(
     key: Any, part_key: Any, keys: Any, positives: Any, counts: Any, index: Any, per_positive: int, part: int,
-    turn: int, items: Any, labels: Any, mask: Any,
+    turn: int, half_life: float, floor: float, items: Any, labels: Any, mask: Any, weight: Any,
 ) -> int:  # fmt: skip
     """Write one pass in shuffled order; returns the longest client's length."""
     longest = 0
-    chosen = np.empty(index.shape[1], np.int32)
+    chosen, by_age = np.empty(index.shape[1], np.int32), np.empty(index.shape[1], np.float32)
     for c in range(len(keys)):
+        if half_life > 0:
+            fill_weights(half_life, floor, by_age[: positives[c]])
         size = choose_part(part_key, keys[c], positives[c], counts[c], per_positive, part, chosen)
         order = np.empty(size, np.int64)
         fill_order(key, keys[c], turn, order)
@@ -146,5 +158,7 @@ def _lay_out(
             items[c, k] = index[c, i]
             labels[c, k] = 1.0 if i < positives[c] else 0.0
             mask[c, k] = 1.0
+            if half_life > 0:
+                weight[c, k] = by_age[positive_of(i, positives[c], per_positive)]
         longest = max(longest, size)
     return longest

@@ -41,6 +41,7 @@ WRAPPERS = {
     "dualper": "fedrec.wrap.dualper:DualPer",
     "gel": "fedrec.wrap.gel:GEL",
     "plgc": "fedrec.wrap.plgc:PLGC",
+    "recent": "fedrec.wrap.recent:Recent",
 }
 
 

@@ -24,6 +24,8 @@ from fedrec.methods.fedncf import REVEALS, Layers, NeuMF, named
 class ServerSteps(GradientMethod):
     """One gradient a round, over all samples at once; Adam on the device and, with the mean, on the server."""
 
+    weighs: ClassVar[bool] = True
+
     lr: float = Field(0.1, gt=0, description="learning rate of the user's vectors (Adam, its moments kept)")
     lr_server: float = Field(0.001, gt=0, description="the server's learning rate (Adam)")
     batch_size: int = Field(128, ge=1, description="the loss is a sum of means over so many samples each")
@@ -61,7 +63,7 @@ class ServerSteps(GradientMethod):
         def by_batch(x: Any) -> Any:
             return pad(x, (0, short)).reshape(-1, self.batch_size).sum(1)
 
-        return (by_batch(terms * batch.mask) / by_batch(batch.mask).clamp(min=1)).sum()
+        return (by_batch(terms * batch.weight) / by_batch(batch.mask).clamp(min=1)).sum()
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         gradients = {name: -move / total.weight for name, move in total.sums.items()}

@@ -39,6 +39,7 @@ class FedRAP(GradientMethod):
     reveals: ClassVar[str] = (
         "touched rows are the client's positives and sampled negatives, told apart by their sign"
     )
+    weighs: ClassVar[bool] = True  # the cross-entropy; what it adds to it is of rows, not of samples
 
     dim: int = Field(32, ge=1, le=4096, description="length of the item vectors")
     parts: Parts = Field(

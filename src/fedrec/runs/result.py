@@ -13,6 +13,7 @@ import numpy as np
 from fedrec.channel.bytes import downloaded
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.method import ROUNDS, Method
+from fedrec.core.wrapper import chain
 from fedrec.data.split import Split
 from fedrec.evaluate.beyond import beyond
 from fedrec.evaluate.controls import controls
@@ -120,7 +121,8 @@ def result_of(
         "users_dropped": parts.dropped,
         "users_short_of_candidates": parts.candidates.short if measured else 0,
         "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
-        "notes": [said for s in (training.channel if training else ()) if (said := s.says())]
+        "notes": [said for part in chain(method) if (said := part.note(parts.catalog))]
+        + [said for s in (training.channel if training else ()) if (said := s.says())]
         + ([] if measured is None or measured.knew else [_knew_less(method, config)])
         + list(parts.data.notes),
         "leaks": checks is not None and (checks["counter"]["leaks"] or config.start_leaks > 0),

@@ -23,7 +23,7 @@ from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
-from fedrec.data.clients import ClientData
+from fedrec.data.clients import ClientData, sorted_distinct
 from fedrec.server.server import Server, ServerState
 
 PASSES = 20  # local passes of a gradient method: a newcomer has few samples, so they take milliseconds
@@ -113,11 +113,13 @@ def _settled(clients: Clients, service: Service, held: Arrays, state: ServerStat
 
 
 def newcomers(likes: Sequence[Sequence[int]], n_items: int, negatives_per_positive: int) -> ClientData:
-    """What the devices of new people know: what they like. Nothing is held out, nothing spared as a negative."""
-    items: list[NDArray[Any]] = [np.unique(np.asarray(mine, dtype=np.int32)) for mine in likes]
+    """What the devices of new people know: what they like, the newest last. Nothing is held out, nothing spared
+    as a negative; an item that is named twice is as new as where it is named last."""
+    items: list[NDArray[Any]] = [np.array([*dict.fromkeys([*mine][::-1])][::-1], np.int32) for mine in likes]
     flat = np.concatenate([np.zeros(0, np.int32), *items])
     if len(flat) and not (flat.min() >= 0 and flat.max() < n_items):
         raise FedrecError(f"an item code is outside of the catalogue of {n_items} items")
     known = Ragged(run_ends(np.array([len(i) for i in items], np.int64)), flat)
+    distinct = sorted_distinct(*known)
     keys = (-1 - np.arange(len(items), dtype=np.int64)).view(np.uint64)
-    return ClientData(keys, known, known, known, n_items, negatives_per_positive)
+    return ClientData(keys, known, distinct, distinct, n_items, negatives_per_positive)

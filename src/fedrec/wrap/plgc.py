@@ -42,6 +42,9 @@ class PLGC(Wrapper):
         "item vectors collapse to few dimensions, or devices should mix in rows of their own"
     )
     seams: ClassVar[tuple[str, ...]] = ("receive", "loss", "view")
+    weighs: ClassVar[bool] = (
+        True  # the base's loss; the mixture and its redundancy are of rows, not of samples
+    )
 
     balance: Literal["trace", "alignment", "fixed"] = Field(
         "trace",

@@ -28,6 +28,7 @@ from fedrec.core.kernel import Additive
 from fedrec.core.messages import Broadcast
 from fedrec.core.optim import DecayingSGD
 from fedrec.core.ragged import Ids, Ragged
+from fedrec.core.recency import ALIKE
 from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
@@ -79,6 +80,7 @@ class AdditiveClients:
         }
         rates = {name: optimizer.lr for name, optimizer in by_name.items()}
         form, penalty, first = self.form, phase.terms["mu"], by_name[self.form.vector]
+        recency = phase.recency or ALIKE
         return Numbers(
             lr_vector=first.lr,
             lr_common=rates.get(form.common or "", 0.0),
@@ -92,6 +94,8 @@ class AdditiveClients:
             batch=self.method.batch_size,
             epochs=phase.epochs,
             tolerance=self.method.tolerance,
+            half_life=recency.half_life,
+            floor=recency.floor,
         )
 
     def fit(

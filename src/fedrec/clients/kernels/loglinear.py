@@ -23,6 +23,7 @@ from fedrec.core.kernel import LogLinear
 from fedrec.core.messages import Broadcast
 from fedrec.core.optim import SGD
 from fedrec.core.ragged import Ids, Ragged
+from fedrec.core.recency import ALIKE
 from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
@@ -69,13 +70,13 @@ class LogLinearClients:
         return next(filter(None, (_other_moves(phase, self.shape) for phase in plan)), None)
 
     def _plan(self, phases: list[Phase]) -> NDArray[np.float64]:
-        """Phases as numbers: part, epochs, learning rates (0: left alone)."""
+        """Phases as numbers: part, epochs, learning rates (0: left alone), recency (0: none)."""
         lines = []
         for phase in phases:
             rates = {n: g.optimizer.lr for g in phase.groups if isinstance(g.optimizer, SGD) for n in g.names}
             moves = rates.get(self.shape.vector, 0.0), rates.get(self.shape.items, 0.0)
-            lines.append([PARTS[phase.part], phase.epochs, *moves])
-        return np.array(lines, np.float64).reshape(-1, 4)
+            lines.append([PARTS[phase.part], phase.epochs, *moves, *(phase.recency or ALIKE)])
+        return np.array(lines, np.float64).reshape(-1, 6)
 
     def fit(
         self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish

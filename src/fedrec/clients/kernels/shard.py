@@ -17,13 +17,14 @@ from fedrec.clients.kernels.clock import ticks
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps import FAST, F, step
 from fedrec.core.ragged import Ids
+from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_order, fill_samples, sample_count
+from fedrec.data.negatives import fill_order, fill_samples, positive_of, sample_count
 from fedrec.data.samples import choose_part
 
 # Columns of a compiled plan: one line per phase.
-PART, EPOCHS, LR_VECTOR, LR_ROWS = range(4)
+PART, EPOCHS, LR_VECTOR, LR_ROWS, HALF_LIFE, FLOOR = range(6)
 FULL = 2**30
 
 
@@ -79,6 +80,8 @@ class Scratch(NamedTuple):
     order: NDArray[np.int32]
     rows: NDArray[np.int32]
     y: Array
+    by_age: Array  # what each positive counts, where that hangs on its age
+    weights: Array
     x: Array
     r: Array
     g: Array
@@ -92,12 +95,16 @@ def train_client(
 ) -> Any:  # fmt: skip
     """All phases and epochs of one client's round, in the order the plain engine takes; returns its loss."""
     chosen, order, rows, y = scratch.chosen, scratch.order, scratch.rows, scratch.y
+    by_age, weights = scratch.by_age, scratch.weights
     batch, tolerance = rule.batch, rule.tolerance
     loss = F(0)
     for number in range(len(rule.plan)):
         part, epochs = int(rule.plan[number, PART]), int(rule.plan[number, EPOCHS])
         lr_vector, lr_rows = F(rule.plan[number, LR_VECTOR]), F(rule.plan[number, LR_ROWS])
         size = choose_part(streams.support, client, positives, n, per_positive, part, chosen)
+        half_life = rule.plan[number, HALF_LIFE]
+        if half_life > 0:
+            fill_weights(half_life, rule.plan[number, FLOOR], by_age[:positives])
         last = F(0)
         for epoch in range(epochs):
             fill_order(streams.order, client, 1000 * number + epoch, order[:size])
@@ -105,12 +112,16 @@ def train_client(
                 i = chosen[order[k]]
                 rows[k] = slots[i]
                 y[k] = F(1) if i < positives else F(0)
+            if half_life > 0:
+                for k in range(size):
+                    weights[k] = by_age[positive_of(chosen[order[k]], positives, per_positive)]
             loss = F(0)
             for start in range(0, size, batch):
                 end = min(start + batch, size)
                 m = end - start
+                mine = weights[start:end] if half_life > 0 else weights[:0]
                 loss += step(
-                    table, rows[start:end], y[start:end], w, b, lr_vector, lr_rows, rule.in_turn,
+                    table, rows[start:end], y[start:end], mine, w, b, lr_vector, lr_rows, rule.in_turn,
                     rule.radius_vector, rule.radius_rows, scratch.x[:m], scratch.r[:m], scratch.g, scratch.sums,
                 )  # fmt: skip
             loss = loss / F(max(size, 1))
@@ -140,7 +151,7 @@ def train_shard(
     table, w, b = np.empty((most, dim), F), np.empty(dim, F), np.empty(1, F)
     scratch = Scratch(
         np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F),
-        np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
+        np.empty(most, F), np.empty(most, F), np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
     )  # fmt: skip
     sent = 0
     for c in range(len(users)):

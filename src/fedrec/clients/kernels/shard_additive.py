@@ -1,6 +1,7 @@
 """FedRAP's clients in compiled code: item rows that are the sum of a common and a personal part.
 
-For the distinct rows k of a batch of n samples, met q_k times, y_k of them positive:
+For the distinct rows k of a batch of n samples, met q_k times, y_k of them positive (both by the weights of
+the samples in r_k, where they have some: what the loss adds for rows counts samples):
     x_k = w·(c_k + d_k) + b,   r_k = (q_k σ(x_k) − y_k) / n,
     ∂L/∂w = Σ r_k (c_k + d_k),   ∂L/∂b = Σ r_k,
     ∂L/∂d_k = r_k w − 2λ q_k (d_k − c_k) / (n·dim),
@@ -20,9 +21,10 @@ from numpy.typing import NDArray
 from fedrec.clients.engine import WILD
 from fedrec.clients.kernels.steps import FAST, F, sigmoid_softplus
 from fedrec.core.ragged import Ids
+from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_order, fill_samples, sample_count
+from fedrec.data.negatives import fill_order, fill_samples, positive_of, sample_count
 
 
 class Numbers(NamedTuple):
@@ -40,6 +42,8 @@ class Numbers(NamedTuple):
     batch: int
     epochs: int
     tolerance: float
+    half_life: float  # of a positive's weight; 0: all count alike
+    floor: float
 
 
 class Model(NamedTuple):
@@ -83,7 +87,9 @@ class Scratch(NamedTuple):
     order: NDArray[np.int32]
     rows: NDArray[np.int32]
     met: Array
+    heard: Array  # how often a row is met, by the weights of the samples
     positive: Array
+    by_age: Array
     where: NDArray[np.int32]
     x: Array
     g: Array
@@ -91,7 +97,7 @@ class Scratch(NamedTuple):
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def step(
-    c: Any, d: Any, rows: Any, met: Any, positive: Any, n: int, w: Any, b: Any, numbers: Any, fade: float,
+    c: Any, d: Any, rows: Any, met: Any, heard: Any, positive: Any, n: int, w: Any, b: Any, numbers: Any, fade: float,
     x: Any, g: Any,
 ) -> Any:  # fmt: skip
     """One batch: moves w, b and its rows; returns its loss before the move."""
@@ -105,8 +111,8 @@ def step(
     entropy = F(0)
     for k in range(len(rows)):
         sigmoid, softplus = sigmoid_softplus(x[k])
-        entropy += met[k] * softplus - positive[k] * x[k]
-        x[k] = (met[k] * sigmoid - positive[k]) * share  # from here on the residual
+        entropy += heard[k] * softplus - positive[k] * x[k]
+        x[k] = (heard[k] * sigmoid - positive[k]) * share  # from here on the residual
     lr_c, lr_d = F(numbers.lr_common * fade), F(numbers.lr_personal * fade)
     decay, lam = F(numbers.weight_decay), F(numbers.lam) * entry
     l1, l2 = F(numbers.l1) * entry, F(numbers.l2) * entry
@@ -134,7 +140,7 @@ def step(
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_client(
-    c: Any, d: Any, count: int, slots: Any, n: int, positives: int, w: Any, b: Any, numbers: Numbers,
+    c: Any, d: Any, count: int, slots: Any, n: int, positives: int, per_positive: int, w: Any, b: Any, numbers: Numbers,
     order_key: Any, client: Any, scratch: Scratch,
 ) -> Any:  # fmt: skip
     """All epochs of one client's round, in the order the plain engine takes; returns its last loss."""
@@ -145,6 +151,10 @@ def train_client(
         scratch.positive,
         scratch.where,
     )
+    by_age, weighted = scratch.by_age, numbers.half_life > 0
+    heard = scratch.heard if weighted else met
+    if weighted:
+        fill_weights(numbers.half_life, numbers.floor, by_age[:positives])
     loss = last = F(0)
     fade = 1.0
     for epoch in range(numbers.epochs):
@@ -162,16 +172,20 @@ def train_client(
                     if k < 0:
                         k = distinct
                         where[slots[i]] = k
-                        rows[k], met[k], positive[k] = slots[i], F(0), F(0)
+                        rows[k], met[k], heard[k], positive[k] = slots[i], F(0), F(0), F(0)
                         distinct += 1
                     met[k] += F(1)
-                    positive[k] += F(1) if i < positives else F(0)
+                    weight = F(1)
+                    if weighted:
+                        weight = by_age[positive_of(i, positives, per_positive)]
+                        heard[k] += weight
+                    positive[k] += weight if i < positives else F(0)
                 if numbers.weight_decay > 0 and not whole:
                     _decay_others(c, d, count, where, numbers, fade)
                 for k in range(distinct):
                     where[rows[k]] = -1
             value = step(
-                c, d, rows[:distinct], met, positive, end - start, w, b, numbers, fade, scratch.x, scratch.g,
+                c, d, rows[:distinct], met, heard, positive, end - start, w, b, numbers, fade, scratch.x, scratch.g,
             )  # fmt: skip
             loss += value * F(end - start)
             fade *= numbers.step_decay
@@ -212,7 +226,7 @@ def train_additive(
     w, b = np.empty(dim, F), np.empty(1, F)
     scratch = Scratch(
         np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F), np.empty(most, F),
-        np.full(most, -1, np.int32), np.empty(most, F), np.empty(dim, F),
+        np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F), np.empty(dim, F),
     )  # fmt: skip
     base = sent = 0
     for at in range(len(users)):
@@ -241,7 +255,7 @@ def train_additive(
         w[:] = vectors[at]
         b[0] = biases[at]
         loss = train_client(
-            c, d, count, slots, n, len(positives), w, b, numbers, order_key, key, scratch
+            c, d, count, slots, n, len(positives), histories.per_positive, w, b, numbers, order_key, key, scratch
         )  # fmt: skip
         out.losses[at] = loss
         out.finite[at] = _is_finite(loss, w, b, c[:count], d[:count])

@@ -1,7 +1,8 @@
 """One local step of the log-linear family on a client's compact table, next to its formulas.
 
 For a batch of samples k with rows e_k and labels y_k:  x_k = w·e_k + b,  r_k = (σ(x_k) − y_k) / n,
-∂L/∂w = Σ r_k e_k,  ∂L/∂b = Σ r_k,  ∂L/∂e_k = r_k w.  All arrays are float32.
+∂L/∂w = Σ r_k e_k,  ∂L/∂b = Σ r_k,  ∂L/∂e_k = r_k w.  Where samples have weights (none: an empty array),
+r_k and the cross-entropy of k are times the weight of k.  All arrays are float32.
 """
 
 from __future__ import annotations
@@ -53,12 +54,18 @@ def sigmoid_softplus(x: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def residuals(x: Any, y: Any, r: Any, scale: Any) -> Any:
+def residuals(x: Any, y: Any, weights: Any, r: Any, scale: Any) -> Any:
     """r_k = (σ(x_k) − y_k)·scale and the sum of the cross-entropies.
 
     A logit that is not finite makes the loss NaN (x·y), by which the client is dropped.
     """
     loss = F(0)
+    if len(weights):
+        for k in range(len(y)):
+            sigmoid, softplus = sigmoid_softplus(x[k])
+            loss += weights[k] * (softplus - x[k] * y[k])
+            r[k] = (sigmoid - y[k]) * weights[k] * scale
+        return loss
     for k in range(len(y)):
         sigmoid, softplus = sigmoid_softplus(x[k])
         loss += softplus - x[k] * y[k]
@@ -90,7 +97,7 @@ def move_rows(table: Any, rows: Any, r: Any, lr: Any, w: Any) -> None:
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def sharpen_vector(
-    table: Any, rows: Any, y: Any, x: Any, g: Any, gb: Any, radius: Any, r: Any, scale: Any
+    table: Any, rows: Any, y: Any, weights: Any, x: Any, g: Any, gb: Any, radius: Any, r: Any, scale: Any
 ) -> Any:
     """The gradient in (w, b) at (w, b) + radius·(g, gb)/‖(g, gb)‖, written over g; returns that in b."""
     norm = gb * gb
@@ -99,12 +106,14 @@ def sharpen_vector(
     norm = np.sqrt(norm) + F(1e-12)
     moved = np.empty_like(x)
     logits(table, rows, g * (radius / norm), gb * (radius / norm), moved)
-    residuals(x + moved, y, r, scale)
+    residuals(x + moved, y, weights, r, scale)
     return vector_gradient(table, rows, r, g)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: Any, scale: Any) -> None:
+def sharpen_rows(
+    rows: Any, y: Any, weights: Any, x: Any, w: Any, radius: Any, r: Any, sums: Any, scale: Any
+) -> None:
     """Residuals at rows moved by radius along their gradient; r holds those at the rows as they are.
 
     A row's gradient is s·w with s the sum of its samples' residuals, so ‖gradient‖ = ‖s‖·‖w‖, and its
@@ -124,12 +133,12 @@ def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: A
         moved[k] = x[k] + factor * sums[rows[k]]
     for k in range(len(rows)):
         sums[rows[k]] = F(0)
-    residuals(moved, y, r, scale)
+    residuals(moved, y, weights, r, scale)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def step(
-    table: Any, rows: Any, y: Any, w: Any, b: Any, lr_vector: Any, lr_rows: Any, in_turn: bool,
+    table: Any, rows: Any, y: Any, weights: Any, w: Any, b: Any, lr_vector: Any, lr_rows: Any, in_turn: bool,
     radius_vector: Any, radius_rows: Any, x: Any, r: Any, g: Any, sums: Any,
 ) -> Any:  # fmt: skip
     """One batch: moves w, b and the rows; returns the sum of cross-entropies before the (last) move.
@@ -138,12 +147,12 @@ def step(
     """
     scale = F(1) / F(len(rows))
     logits(table, rows, w, b[0], x)
-    loss = residuals(x, y, r, scale)
+    loss = residuals(x, y, weights, r, scale)
     if lr_vector > 0:
         gb = vector_gradient(table, rows, r, g)
         if radius_vector > 0:
             at_rows = r.copy()
-            gb = sharpen_vector(table, rows, y, x, g, gb, radius_vector, r, scale)
+            gb = sharpen_vector(table, rows, y, weights, x, g, gb, radius_vector, r, scale)
             r[:] = at_rows
         if in_turn or lr_rows == 0:
             for j in range(len(w)):
@@ -151,10 +160,10 @@ def step(
             b[0] -= lr_vector * gb
             if lr_rows > 0:
                 logits(table, rows, w, b[0], x)
-                loss = residuals(x, y, r, scale)
+                loss = residuals(x, y, weights, r, scale)
     if lr_rows > 0:
         if radius_rows > 0:
-            sharpen_rows(rows, y, x, w, radius_rows, r, sums, scale)
+            sharpen_rows(rows, y, weights, x, w, radius_rows, r, sums, scale)
         move_rows(table, rows, r, lr_rows, w)
         if lr_vector > 0 and not in_turn:
             for j in range(len(w)):

@@ -1,0 +1,60 @@
+"""Recency over any gradient method: what a person met last counts more in their own device's training.
+
+A device knows in which order its owner met things, and using that sends nothing more. Its samples are weighted by
+the age of the positive that they belong to, in positions from the newest (0), a negative like the positive that it
+was drawn with:
+
+    weight = floor + (1 − floor)·½^(age / half_life),   over the mean of these over the device's history.
+
+The mean of a batch is over how many samples it has, so that a batch of old ones moves less. With floor 1 it is the
+base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import Field
+
+from fedrec.core.federated import Phase
+from fedrec.core.kernel import Kernel
+from fedrec.core.recency import Recency
+from fedrec.core.slots import Catalog
+from fedrec.core.wrapper import Wrapper
+
+
+class Recent(Wrapper):
+    name: ClassVar[str] = "recent"
+    citation: ClassVar[str] = "our own"
+    use_when: ClassVar[str] = "people's tastes move on and your data say in which order they met things"
+    seams: ClassVar[tuple[str, ...]] = ("loss",)
+
+    half_life: float = Field(
+        10.0, gt=0, description="positions after which the weight of a positive, above the floor, is halved"
+    )
+    floor: float = Field(0.3, ge=0, le=1, description="what the oldest still count; 1: as much as the newest")
+
+    @property
+    def reveals(self) -> str:  # type: ignore[override]
+        return f"{self.base.reveals}; nothing more is sent, but newer positives move further"
+
+    def note(self, catalog: Catalog) -> str:
+        if catalog.ordered:
+            return ""
+        return (
+            f"recency is off: the data do not say in which order things were met; this is {self.base.label}"
+        )
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        return self._weighted(self.base.plan(catalog, round), catalog)
+
+    def rebuild(self, catalog: Catalog, round: int) -> list[Phase]:
+        return self._weighted(self.base.rebuild(catalog, round), catalog)
+
+    def _weighted(self, plan: list[Phase], catalog: Catalog) -> list[Phase]:
+        recency = Recency(self.half_life, self.floor) if catalog.ordered else None
+        return [replace(phase, recency=recency) for phase in plan]
+
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return self.base.kernel(catalog)
