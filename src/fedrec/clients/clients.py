@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedrec.channel.stage import Stage, sent_through
 from fedrec.clients.choose import choose_engine
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.rehearsal import Rehearsal, with_gains, without_newest
 from fedrec.clients.save import load_state, save_state
 from fedrec.clients.state import DeviceState, Pending, alone, begin, frozen, localized
 from fedrec.core.blocks import in_order
@@ -81,11 +82,15 @@ class Clients:
         self.slots = localized(slots) if local else slots
         self.uploads = Uploads({}) if local else method.uploads(catalog)
         self.salt = stream(seed, SALT) if salt is None else salt
-        setting = Setting(method, data, catalog, seed, secret, self.slots, self.uploads, local)
+        self.trials = None if local else method.trials(catalog)
+        made = {n: s for n, s in self.uploads.arrays.items() if self.trials is None or n != self.trials.gains}
+        by_engine = replace(self.uploads, arrays=made)
+        setting = Setting(method, data, catalog, seed, secret, self.slots, by_engine, local)
         self.setting, self.engine = setting, choose_engine(engine, setting)
         self.tuned = tuned_tables(method, catalog) if keeps_tuned else []
         self.state = begin(self.slots, len(data), seed, self.tuned)
         self._pending: Pending | None = None
+        self._rehearsal: Rehearsal | None = None
 
     def __len__(self) -> int:
         return len(self.data)
@@ -124,17 +129,34 @@ class Clients:
             self._pending = Pending(self.slots, self.state, broadcast.round)
         pending = self._pending
         wants_rows = bool(pending.changes)
+        withheld = 0.0 if self.trials is None else float(broadcast.shared[self.trials.withheld])
+        rehearsal = self.rehearsal if withheld > 0 else None
+        engine = self.engine if rehearsal is None else rehearsal.engine
 
         def work(block: Ids) -> tuple[Fitted, Reply]:
             lines = None if asked.lines is None else asked.lines(block)
             wish = Wish(asked.single or bool(self.channel), wants_rows, lines)
-            fitted = self.engine.fit(broadcast, self.state, block, plan, wish)
+            fitted = engine.fit(broadcast, self.state, block, plan, wish)
+            if self.trials is not None:
+                gains = np.zeros((len(block), len(self.trials.choices)), np.float32)
+                if rehearsal is not None and withheld <= self.trials.guesses:
+                    gains = rehearsal.gains(broadcast, self.state, block)
+                fitted = with_gains(fitted, self.trials.gains, gains)
             reply = self._reply(broadcast.round, fitted)
             return fitted, receive(reply, block) if receive else reply
 
-        for fitted, reply in in_order(work, self.engine.blocks(users), self.threads):
+        for fitted, reply in in_order(work, engine.blocks(users), self.threads):
             pending.put(fitted.users, fitted.lines, fitted.rows or {}, fitted.finite)
             yield Answer(reply, fitted.users, fitted.scores, fitted.seconds)
+
+    @property
+    def rehearsal(self) -> Rehearsal:
+        """These devices as they were before their newest item: there while a method tries out its numbers."""
+        if self._rehearsal is None:
+            assert self.trials is not None
+            before = self.knowing(without_newest(self.data))
+            self._rehearsal = Rehearsal(self.trials, self.setting, before.engine)
+        return self._rehearsal
 
     def keep(self) -> None:
         """The round counts: devices are as they were trained."""

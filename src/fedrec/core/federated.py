@@ -22,12 +22,13 @@ from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.recency import Recency
 from fedrec.core.serverstep import mean_of_moves
 from fedrec.core.slots import Arrays, Catalog, Owner, Slot
+from fedrec.core.trials import Trials
 from fedrec.core.upload import Total, Upload, Uploads
 
 Params = dict[str, Any]  # one client's arrays by slot name, as torch tensors
 View = Literal["own", "global", "random"]  # what a user may ask to rank with
 RanksWith = Literal["merged", "tuned", "kept"]
-Part = Literal["all", "positives", "support", "query"]
+Part = Literal["all", "positives", "history", "support", "query"]  # history: distinct, newest first
 
 
 class Batch(NamedTuple):
@@ -163,7 +164,7 @@ class Federated(Method):
         """The passes in which a device makes, before it ranks, what it does not keep: its fresh slots."""
         fresh = {n for n, s in self.slots(catalog).items() if s.owner == "fresh"}
         phases = [p for p in self.plan(catalog, round) if all(fresh >= set(g.names) for g in p.groups)]
-        return [p if p.part == "positives" else replace(p, part="all") for p in phases]
+        return [p if p.part in ("positives", "history") else replace(p, part="all") for p in phases]
 
     @abstractmethod
     def fit(
@@ -189,6 +190,10 @@ class Federated(Method):
 
     def service(self, catalog: Catalog, seed: int) -> Service | None:
         """Where the server makes something for single clients (MetaMF's models, FedPerGNN's neighbours)."""
+        return None
+
+    def trials(self, catalog: Catalog) -> Trials | None:
+        """What devices try out so that the server can choose it; most methods: nothing."""
         return None
 
     def kernel(self, catalog: Catalog) -> Kernel | None:

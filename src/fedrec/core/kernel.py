@@ -36,24 +36,31 @@ class Additive:
     regularizer: str  # of the common part: l1, l2 or none; prox stands for l1 where it is above 0
 
 
-@dataclass(frozen=True, eq=False)
-class ByAge:
-    """What a positive weighs by its age: 0 is the newest, the last number stands for all that are older.
+@dataclass(frozen=True)
+class NextItem:
+    """What follows what in a history, as sums: contexts φ are decayed sums of the rows of the items so far.
 
-    A curvature a is above −1, so that the Gramian, which has each item once, keeps the whole positive definite.
+    φ_t = [(1 − γ) Σ_k γ^k v_(t−k) for each γ of ``decays``, 1]. A client sends φ_t for the item that came next
+    (``followers``) and Σ φ_t φ_tᵀ over at most ``most`` evenly spaced t, scaled to all of them (``contexts``).
+    It ranks with ``weight`` × φ · the row of ``table`` on top of its vector's score.
     """
 
-    curvature: Array  # a, float32
-    target: Array  # b, float32, as many
+    table: str
+    weight: str
+    context: str  # a fresh slot: φ of the whole history
+    contexts: str
+    followers: str
+    decays: tuple[float, ...]
+    most: int
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """The client's vector in closed form: (VᵀV + Σ a_j v_j v_jᵀ + λ_u I) w = Σ b_j v_j + λ_u w₀ over positives j.
+    """The client's vector in closed form: (VᵀV + α V_uᵀV_u + λ_u I) w = (1 + α) Σ m_j v_j + λ_u w₀.
 
-    λ_u = λ·n^scale for a client with n positives. It sends (a_j w·v_j − b_j) w for each positive j, w wᵀ,
-    and, where ``senders`` has a name, 1 for each positive. a = α and b = 1 + α, unless ``train`` (the vector
-    that uploads are made with) or ``rank`` (the vector that ranks) say otherwise.
+    λ_u = λ·n^scale for a client with n positives. With m = 1 it sends (α w·v_j − (1 + α)) w for each positive j,
+    w wᵀ, and, where ``senders`` has a name, 1 for each positive. The vector that ranks has m_j = floor +
+    (1 − floor)·½^(age / half-life), where ``recency`` names the shared slot with these two numbers.
     """
 
     items: str
@@ -66,8 +73,8 @@ class LeastSquares:
     lam: float
     scale: float
     prior: Array  # w₀
-    train: ByAge | None = None
-    rank: ByAge | None = None
+    recency: str | None = None
+    next_item: NextItem | None = None
 
 
 Kernel = LogLinear | Additive | LeastSquares

@@ -28,3 +28,9 @@ def fill_weights(half_life: float, floor: float, out: Any) -> None:
         out[i] = weight
     for i in range(len(out)):
         out[i] = np.float32(out[i] * len(out) / total)
+
+
+def aims(half_life: float, floor: float, oldest: int) -> Any:
+    """floor + (1 − floor)·½^(age / half_life) for each age up to the oldest."""
+    ages = np.arange(oldest + 1, dtype=np.float64)
+    return (floor + (1 - floor) * 0.5 ** (ages / half_life)).astype(np.float32)

@@ -23,12 +23,13 @@ from fedrec.data.negatives import (
 )
 
 SUPPORT = "support"
-PARTS = {"all": 0, "support": 1, "query": 2, "positives": 3}
+PARTS = {"all": 0, "support": 1, "query": 2, "positives": 3, "history": 4}
+ONLY_POSITIVES = ("positives", "history")
 
 
 def draws_negatives(plan: list[Phase]) -> bool:
     """Whether clients train on sampled negatives beside their positives."""
-    return any(phase.part != "positives" for phase in plan)
+    return any(phase.part not in ONLY_POSITIVES for phase in plan)
 
 
 class Samples(NamedTuple):
@@ -140,19 +141,38 @@ def choose_part(
 
 
 @nb.njit(cache=True, nogil=True)
+def _newest_first(index: Any, seen: Any, chosen: Any) -> int:
+    """Each item once, where it was met last; returns how many there are."""
+    size = 0
+    for i in range(len(index) - 1, -1, -1):
+        if not seen[index[i]]:
+            seen[index[i]] = True
+            chosen[size] = i
+            size += 1
+    for i in index:
+        seen[i] = False
+    return size
+
+
+@nb.njit(cache=True, nogil=True)
 def _lay_out(
     key: Any, part_key: Any, keys: Any, positives: Any, counts: Any, index: Any, per_positive: int, part: int,
     turn: int, half_life: float, floor: float, items: Any, labels: Any, mask: Any, weight: Any,
 ) -> int:  # fmt: skip
-    """Write one pass in shuffled order; returns the longest client's length."""
+    """Write one pass, shuffled unless it is the history; returns the longest client's length."""
     longest = 0
+    seen = np.zeros(index.shape[1], np.bool_)
     chosen, by_age = np.empty(index.shape[1], np.int32), np.empty(index.shape[1], np.float32)
     for c in range(len(keys)):
         if half_life > 0:
             fill_weights(half_life, floor, by_age[: positives[c]])
-        size = choose_part(part_key, keys[c], positives[c], counts[c], per_positive, part, chosen)
-        order = np.empty(size, np.int64)
-        fill_order(key, keys[c], turn, order)
+        if part == 4:
+            size = _newest_first(index[c, : positives[c]], seen, chosen)
+            order = np.arange(size)
+        else:
+            size = choose_part(part_key, keys[c], positives[c], counts[c], per_positive, part, chosen)
+            order = np.empty(size, np.int64)
+            fill_order(key, keys[c], turn, order)
         for k in range(size):
             i = chosen[order[k]]
             items[c, k] = index[c, i]

@@ -29,6 +29,7 @@ METHODS = {
     "fedpergnn": "fedrec.methods.fedpergnn:FedPerGNN",
     "fcf": "fedrec.methods.fcf:FCF",
     "fedals": "fedrec.methods.fedals:FedALS",
+    "fednext": "fedrec.methods.fednext:FedNext",
     "popularity": "fedrec.methods.central.popularity:Popularity",
     "itemknn": "fedrec.methods.central.itemknn:ItemKNN",
     "ease": "fedrec.methods.central.ease:EASE",

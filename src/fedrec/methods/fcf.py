@@ -21,16 +21,17 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.federated import Batch, Context, Federated, Params, Phase
+from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.serverstep import ServerAdam, moment_slots
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, normal, sent, shared, zeros
 from fedrec.core.upload import Total, Uploads
+from fedrec.methods.history import HistoryMethod
 
 STD = 0.1  # spread of the first item table
 
 
-class FCF(Federated):
+class FCF(HistoryMethod):
     """J = Σ c_ui (p_ui − x_u·y_i)² + λ(Σ‖x_u‖² + Σ‖y_i‖²), c = 1 + α and p = 1 for positives (Eq. 2)."""
 
     name: ClassVar[str] = "fcf"
@@ -40,6 +41,7 @@ class FCF(Federated):
         "a gradient for every item: with the public item table it gives away the client's vector up to "
         "sign and its positives; hidden only in sums"
     )
+    withheld: ClassVar[float] = 25.0  # Adam's steps are small: the table takes longer to be good enough
 
     dim: int = Field(32, ge=1, le=1024, description="length of user and item vectors")
     alpha: float = Field(8.0, ge=0, description="confidence α of a positive beyond 1; found on validation")
@@ -57,18 +59,19 @@ class FCF(Federated):
             "gram": shared(d, d, start=constant(np.eye(d) * rows * STD**2)),
             "user": fresh(d, start=zeros()),
         }
-        return slots | moment_slots(slots, ["items"], "server")
+        return slots | moment_slots(slots, ["items"], "server") | self.history_slots(catalog)
 
     def uploads(self, catalog: Catalog) -> Uploads:
         """The M × d gradient f_u = −Y x xᵀ + corrections, as its two parts; bytes are those of the whole."""
         rows, d = catalog.n_items, self.dim
         parts = {"corrections": sent(rows, d, rows=True), "outer": sent(d, d)}
-        return Uploads(parts, wire={"gradient": sent(rows, d)})
+        more = self.history_uploads(catalog)
+        return Uploads({**parts, **more}, wire={"gradient": sent(rows, d), **more})
 
     def fit(
         self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
     ) -> tuple[Params, Params, Any]:
-        """x = (YᵀCY + λI)⁻¹ YᵀC p (Eq. 4), with YᵀCY = YᵀY + α Σ_{i∈u} y_i y_iᵀ.
+        """x = (YᵀCY + λI)⁻¹ YᵀC p (Eq. 4), with YᵀCY = YᵀY + α Σ_{i∈u} y_i y_iᵀ; p is below 1 for ranking.
 
         f_ui = c_ui (p_ui − x·y_i) x (Eq. 6) less −(x·y_i)x, which x xᵀ stands for; the sign is the loss's.
         """
@@ -76,10 +79,11 @@ class FCF(Federated):
 
         (batch,), p = passes, {**shared, **private}
         y = p["items"]
-        met = torch.zeros(y.shape[0]).index_add(0, batch.items, batch.mask).clamp(max=1)
+        met = torch.zeros(y.shape[0]).index_add(0, batch.items, batch.mask)
+        aim = torch.zeros(y.shape[0]).index_add(0, batch.items, self.aims(p, batch, plan))
         own = y * met[:, None]
         a = p["gram"] + self.alpha * own.T @ own + self.lam * torch.eye(self.dim)
-        b = (1 + self.alpha) * own.sum(0)
+        b = (1 + self.alpha) * aim @ y
         x = torch.cholesky_solve(b[:, None], torch.linalg.cholesky(a))[:, 0]
         asked = self.alpha * (y @ x) - (1 + self.alpha)
         upload = {"corrections": (asked * met)[:, None] * x, "outer": x[:, None] * x}
@@ -95,10 +99,12 @@ class FCF(Federated):
         slope = 2 * everyone * (y @ total.sums["outer"] + total.sums["corrections"]) + 2 * self.lam * y
         moved = ServerAdam(self.lr, self.beta1, self.beta2).move(held, {"items": slope.astype(np.float32)})
         new = moved["items"]
-        return {**moved, "gram": (new.T.astype(np.float64) @ new).astype(np.float32)}
+        chosen = self.chosen(held, total, context.catalog)
+        return {**moved, **chosen, "gram": (new.T.astype(np.float64) @ new).astype(np.float32)}
 
     def kernel(self, catalog: Catalog) -> LeastSquares:
         """λ is the same for everyone, and a client without positives is the zero vector."""
         nobody: Array = np.zeros(self.dim, np.float32)
         names = ("items", "user", "gram", "corrections", "outer", None)
-        return LeastSquares(*names, self.alpha, self.lam, 0.0, nobody)
+        recency = "recency" if self.ages(catalog) else None
+        return LeastSquares(*names, self.alpha, self.lam, 0.0, nobody, recency)

@@ -19,16 +19,17 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.federated import Batch, Context, Federated, Params, Phase
+from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
 from fedrec.core.upload import Total, Uploads
+from fedrec.methods.history import HistoryMethod
 
 STD = 0.1  # spread of the first item table
 POPULARITY_POWER = 0.25  # of an item's share of clients, in the popularity column
 
 
-class FedALS(Federated):
+class FedALS(HistoryMethod):
     """min Σ c_uj (p_uj − w_u·v_j)² + λ(Σ‖w_u − w₀‖² + Σ‖v_j‖²) over all pairs, met or not.
 
     p = 1 and c = 1 + α where client u met item j, p = 0 and c = 1 elsewhere. With ``popularity`` the item
@@ -43,6 +44,7 @@ class FedALS(Federated):
         "its rows are exactly the client's positives and its outer product is the private vector up to "
         "sign; both are hidden only in sums, so run it behind secure aggregation"
     )
+    withheld: ClassVar[float] = 5.0
 
     dim: int = Field(128, ge=1, le=1024, description="length of user and item vectors")
     alpha: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
@@ -96,21 +98,23 @@ class FedALS(Federated):
             "mean_corrections": server(rows, width, start=zeros(), rows=True, unknown="zero"),
             "mean_senders": server(rows, start=zeros(), rows=True, unknown="zero"),
             "mean_weight": server(start=zeros()),
+            **self.history_slots(catalog),
         }
 
     def uploads(self, catalog: Catalog) -> Uploads:
         rows, width = catalog.n_items, self.width
         corrections, senders = sent(rows, width, rows=True), sent(rows, rows=True)
-        return Uploads({"corrections": corrections, "senders": senders, "outer": sent(width, width)})
+        sums = {"corrections": corrections, "senders": senders, "outer": sent(width, width)}
+        return Uploads({**sums, **self.history_uploads(catalog)})
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         alpha, lam = self.numbers(catalog)
-        return [Phase([], part="positives", terms={"alpha": alpha, "lam": lam})]
+        return [Phase([], part="history", terms={"alpha": alpha, "lam": lam})]
 
     def fit(
         self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
     ) -> tuple[Params, Params, Any]:
-        """w = (VᵀV + α V_uᵀV_u + λI)⁻¹ ((1 + α) Σ_{j∈u} v_j + λ w₀).
+        """w = (VᵀV + α V_uᵀV_u + λI)⁻¹ ((1 + α) Σ_{j∈u} m_j v_j + λ w₀), m_j = 1 but for ranking.
 
         Sent: (α w·v_j − (1 + α)) w and 1 for each positive j, and w wᵀ.
         """
@@ -119,11 +123,12 @@ class FedALS(Federated):
         (batch,), terms, p = passes, plan[0].terms, {**shared, **private}
         v = p["items"]
         alpha = terms["alpha"]
-        met = torch.zeros(v.shape[0]).index_add(0, batch.items, batch.mask).clamp(max=1)
+        met = torch.zeros(v.shape[0]).index_add(0, batch.items, batch.mask)
+        aim = torch.zeros(v.shape[0]).index_add(0, batch.items, self.aims(p, batch, plan))
         own, n = v * met[:, None], met.sum()
         lam = terms["lam"] * n.clamp(min=1) ** self.scale
         a = p["gram"] + alpha * own.T @ own + lam * torch.eye(self.width)
-        b = (1 + alpha) * own.sum(0) + lam * torch.from_numpy(self.prior())
+        b = (1 + alpha) * aim @ v + lam * torch.from_numpy(self.prior())
         w = torch.cholesky_solve(b[:, None], torch.linalg.cholesky(a))[:, 0]
         asked = alpha * (v @ w) - (1 + alpha)
         upload = {"corrections": (asked * met)[:, None] * w, "senders": met, "outer": w[:, None] * w}
@@ -148,18 +153,24 @@ class FedALS(Federated):
         new[:, :d] -= self.eta * (g @ q / (damped + lams)) @ q.T
         new[:, d:] = share[:, None] ** POPULARITY_POWER
         gram = new.T.astype(np.float64) @ new
-        return {**held, **averages, "items": new, "gram": gram.astype(np.float32)}
+        chosen = self.chosen(held, total, context.catalog)
+        return {**held, **averages, **chosen, "items": new, "gram": gram.astype(np.float32)}
 
     def _sums(self, held: Arrays, total: Total, clients: int) -> tuple[Array, Array, Array, Arrays]:
         """Sums over all clients, estimated from cohorts by moving averages; with everyone there, exact."""
         share = total.clients / clients
         rate = np.float32(share**self.memory)
-        seen = {f"mean_{n}": total.sums[n] for n in ("outer", "corrections", "senders")}
+        seen = {f"mean_{n}": total.sums[n] for n in self.averaged()}
         averages = {n: (1 - rate) * held[n] + rate / np.float32(share) * x for n, x in seen.items()}
         weight = (1 - rate) * held["mean_weight"] + rate  # young averages start at zero: divide that out
-        s, corrections, senders = (averages[n] / weight for n in seen)
+        s, corrections, senders, *_ = (averages[n] / weight for n in seen)
         return s, corrections, senders, {**averages, "mean_weight": weight}
+
+    def averaged(self) -> tuple[str, ...]:
+        """The uploads of which the server keeps moving averages."""
+        return ("outer", "corrections", "senders")
 
     def kernel(self, catalog: Catalog) -> LeastSquares:
         names = ("items", "user", "gram", "corrections", "outer", "senders")
-        return LeastSquares(*names, *self.numbers(catalog), self.scale, self.prior())
+        recency = "recency" if self.ages(catalog) else None
+        return LeastSquares(*names, *self.numbers(catalog), self.scale, self.prior(), recency)

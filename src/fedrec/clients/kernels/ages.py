@@ -1,47 +1,14 @@
-"""How old a client's positives are, and what each one weighs in its least squares."""
+"""How old a client's positives are."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.kernel import ByAge, LeastSquares
 from fedrec.core.ragged import Ragged
-from fedrec.core.slots import Array
-from fedrec.data.clients import ClientData
-
-
-class Weights(NamedTuple):
-    """a and b of every positive, beside ``ClientData.trained``."""
-
-    curvature: Array
-    target: Array
-
-
-def weights_of(form: LeastSquares, data: ClientData) -> tuple[Weights, Weights]:
-    """What positives weigh in training and in ranking; the same object where that is the same."""
-    if form.train is None and form.rank is None:
-        both = _constant(form, data)
-        return both, both
-    ages = ages_of(data.train, data.trained, data.n_items)
-    train = _constant(form, data) if form.train is None else _looked_up(form.train, ages)
-    if form.rank is form.train:
-        return train, train
-    return train, _constant(form, data) if form.rank is None else _looked_up(form.rank, ages)
-
-
-def _constant(form: LeastSquares, data: ClientData) -> Weights:
-    alpha = np.float32(form.alpha)
-    count = len(data.trained.items)
-    return Weights(np.full(count, alpha), np.full(count, np.float32(1) + alpha))
-
-
-def _looked_up(table: ByAge, ages: NDArray[np.int32]) -> Weights:
-    at = np.minimum(ages, len(table.curvature) - 1)
-    return Weights(table.curvature[at].astype(np.float32), table.target[at].astype(np.float32))
 
 
 def ages_of(train: Ragged, trained: Ragged, n_items: int) -> NDArray[np.int32]:

@@ -1,8 +1,8 @@
 """Conjugate gradients for a client's weighted least squares, to single precision, in compiled code.
 
 In the eigenvectors of the Gramian G and scaled by (G + λ)^(−½), what all clients share is the identity: the
-system is I + XᵀAX with X the client's scaled positives. G has each of them once, so XᵀX is at most I, and no
-eigenvalue is above 1 + max a. Five or six steps then do what a Cholesky decomposition does, whether a client
+system is I + αXᵀX with X the client's scaled positives. G has each of them once, so XᵀX is at most I, and no
+eigenvalue is above 1 + α. Five or six steps then do what a Cholesky decomposition does, whether a client
 has fewer positives than dimensions or more, in n × d each.
 """
 
@@ -15,16 +15,16 @@ import numpy as np
 
 from fedrec.core.factors import FASTMATH
 
-TOLERANCE = np.float32(5e-7)  # of a vector's length; where no a is below 0 its error is no larger
+TOLERANCE = np.float32(5e-7)  # of a vector's length; its error is no larger
 MOST = 1000  # steps; more than rounding can cost at any sensible confidence
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def solve_block(
-    users: Any, indptr: Any, items: Any, curvature: Any, target: Any,
-    rotated: Any, values: Any, prior: Any, vectors: Any, lam: Any, scale: Any, out: Any,
+    users: Any, indptr: Any, items: Any, target: Any,
+    rotated: Any, values: Any, prior: Any, vectors: Any, alpha: Any, lam: Any, scale: Any, out: Any,
 ) -> None:  # fmt: skip
-    """(diag(s + λ) + Σ a_j x_j x_jᵀ) w = Σ b_j x_j + λ w₀ for each client, x_j its positives' rotated rows.
+    """(diag(s + λ) + α Σ x_j x_jᵀ) w = Σ b_j x_j + λ w₀ for each client, x_j its positives' rotated rows.
 
     Each client is solved and turned back by itself: its bits do not depend on who is solved beside it.
     """
@@ -48,7 +48,7 @@ def solve_block(
                 scaled[k] = row[k] * root[k]
                 left[k] += b * scaled[k]
         w = out[c]
-        _descend(x[: end - start], curvature[start:end], left, w, work)
+        _descend(x[: end - start], alpha, left, w, work)
         for k in range(d):
             left[k] = w[k] * root[k]
         out[c] = np.dot(vectors, left)
@@ -56,7 +56,7 @@ def solve_block(
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _descend(x: Any, a: Any, left: Any, w: Any, work: Any) -> None:
-    """(I + XᵀAX) w = left; what is left of it is used up."""
+    """(I + aXᵀX) w = left; what is left of it is used up."""
     p, q = work[0], work[1]
     for k in range(len(w)):
         w[k] = 0
@@ -77,7 +77,7 @@ def _descend(x: Any, a: Any, left: Any, w: Any, work: Any) -> None:
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _apply(x: Any, a: Any, p: Any, q: Any) -> None:
-    """q = p + Σ a_r (x_r·p) x_r, four rows at a time: p and q are then read a quarter as often."""
+    """q = p + a Σ (x_r·p) x_r, four rows at a time: p and q are then read a quarter as often."""
     n, d = len(x), len(p)
     for k in range(d):
         q[k] = p[k]
@@ -89,11 +89,11 @@ def _apply(x: Any, a: Any, p: Any, q: Any) -> None:
             s1 += x1[k] * p[k]
             s2 += x2[k] * p[k]
             s3 += x3[k] * p[k]
-        s0, s1, s2, s3 = s0 * a[r], s1 * a[r + 1], s2 * a[r + 2], s3 * a[r + 3]
+        s0, s1, s2, s3 = s0 * a, s1 * a, s2 * a, s3 * a
         for k in range(d):
             q[k] += s0 * x0[k] + s1 * x1[k] + s2 * x2[k] + s3 * x3[k]
     for r in range(n - n % 4, n):
-        s0 = a[r] * _dot(x[r], p)
+        s0 = a * _dot(x[r], p)
         for k in range(d):
             q[k] += s0 * x[r, k]
 

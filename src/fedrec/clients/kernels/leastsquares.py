@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
-from fedrec.clients.kernels.ages import weights_of
+from fedrec.clients.kernels.ages import ages_of
 from fedrec.clients.kernels.conjugate import solve_block
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
@@ -24,25 +24,19 @@ from fedrec.core.federated import Phase
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids
+from fedrec.core.recency import aims
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
 
 EACH = 10  # positives' worth of work that every client costs, whatever its size
 
 
-class Solved(NamedTuple):
-    """Vectors of the clients that were solved so far."""
-
-    users: Array
-    done: NDArray[np.bool_]
-
-
 @dataclass(frozen=True)
 class Basis:
     """An item table seen from the eigenvectors of its Gramian, and the clients solved on it so far.
 
-    A client's vector depends on the table, its positives and their weights alone. Where training and ranking
-    have the same weights, what ranks after a round is what the next round starts from: it is solved once.
+    A client's vector depends on the table and its positives alone. Without recency what ranks after a round is
+    what the next round starts from: it is solved once.
     """
 
     items: Array
@@ -50,8 +44,8 @@ class Basis:
     vectors: Array
     values: Array
     prior: Array
-    train: Solved
-    rank: Solved
+    users: Array
+    solved: NDArray[np.bool_]
 
 
 class LeastSquaresClients:
@@ -61,21 +55,22 @@ class LeastSquaresClients:
 
     def __init__(self, form: LeastSquares, setting: Setting) -> None:
         self.form, self.setting, self.data = form, setting, setting.data
-        self.numbers = tuple(map(np.float32, (form.lam, form.scale)))
-        self.train, self.rank = weights_of(form, self.data)
+        self.numbers = tuple(map(np.float32, (form.alpha, form.lam, form.scale)))
+        self.target = np.full(len(self.data.trained.items), np.float32(1) + self.numbers[0])
         self.prior = form.prior.astype(np.float64)
         self.sizes = np.diff(self.data.trained.indptr)
         self._lock = threading.Lock()
         self._basis: Basis | None = None
+        self._ages: NDArray[np.int32] | None = None
 
     def blocks(self, users: Ids) -> list[Ids]:
         return shards(users, self.sizes[users] + EACH)
 
     def why_not(self, plan: list[Phase]) -> str | None:
         numbers = {"alpha": self.form.alpha, "lam": self.form.lam}
-        once = len(plan) == 1 and not plan[0].groups and plan[0].part == "positives" and plan[0].epochs == 1
+        once = len(plan) == 1 and not plan[0].groups and plan[0].part == "history" and plan[0].epochs == 1
         if not once or any(plan[0].terms[n] != numbers.get(n) for n in plan[0].terms):
-            return "its plan is not one look at the positives with the numbers of its kernel"
+            return "its plan is not one look at the history with the numbers of its kernel"
         return None
 
     def fit(
@@ -83,7 +78,7 @@ class LeastSquaresClients:
     ) -> Fitted:
         start = time.perf_counter()
         shared = broadcast.shared
-        w = self._solve(shared, users, ranking=False)
+        w = self._solve(shared, users)
         finite = np.isfinite(w.sum(axis=1))
         loss = np.zeros(len(users), np.float32)
         total = self._sum(shared, users, w, finite, loss)
@@ -103,7 +98,7 @@ class LeastSquaresClients:
         kept = np.where(finite[:, None], w, np.float32(0))
         corrections = np.zeros_like(table)
         senders = np.zeros(len(table) if form.senders else 0, np.float32)
-        _add_corrections(users, finite, *trained, *self.train, table, w, corrections, senders, loss)
+        _add_corrections(users, finite, *trained, table, w, self.numbers[0], corrections, senders, loss)
         sums = {form.corrections: corrections, form.outer: kept.T @ kept}
         if form.senders:
             sums[form.senders] = senders
@@ -111,13 +106,10 @@ class LeastSquaresClients:
 
     def _each(self, shared: Arrays, users: Ids, w: Array) -> Upload:
         """The same uploads one by one, for a channel that looks at them."""
-        form, trained = self.form, self.data.trained
-        met = trained.take(users)
-        counts = np.diff(met.indptr)
-        at = np.arange(len(met.items)) + np.repeat(trained.indptr[users] - met.indptr[:-1], counts)
-        a, b = self.train.curvature[at], self.train.target[at]
-        each = np.repeat(w, counts, axis=0)
-        asked = a * (shared[form.items][met.items] * each).sum(axis=1) - b
+        form, alpha = self.form, self.numbers[0]
+        met = self.data.trained.take(users)
+        each = np.repeat(w, np.diff(met.indptr), axis=0)
+        asked = alpha * (shared[form.items][met.items] * each).sum(axis=1) - (1 + alpha)
         rows = {form.corrections: asked[:, None] * each}
         if form.senders:
             rows[form.senders] = np.ones(len(met.items), np.float32)
@@ -125,8 +117,7 @@ class LeastSquaresClients:
 
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
         """What devices rank with: their vector, solved on the table as it is now."""
-        w = self._solve(broadcast.shared, users, ranking=True)
-        return RankingPart(users, {self.form.vector: w}, {})
+        return RankingPart(users, {self.form.vector: self._ranking(broadcast.shared, users)}, {})
 
     def score(self, shared: Arrays, part: RankingPart, items: NDArray[np.int32]) -> Array:
         return self._factors(shared, part).some(np.arange(len(part.users)), items)
@@ -137,17 +128,31 @@ class LeastSquaresClients:
     def _factors(self, shared: Arrays, part: RankingPart) -> Factors:
         return Factors(part.lines[self.form.vector], shared[self.form.items])
 
-    def _solve(self, shared: Arrays, users: Ids, ranking: bool) -> Array:
+    def _solve(self, shared: Arrays, users: Ids) -> Array:
+        """Vectors with all positives alike: what trains, and without recency what ranks."""
         basis = self._at(shared)
-        solved, weights = (basis.rank, self.rank) if ranking else (basis.train, self.train)
-        left = users[~solved.done[users]]
+        left = users[~basis.solved[users]]
         if len(left):
-            out = np.empty((len(left), len(basis.values)), np.float32)
-            public = (basis.rotated, basis.values, basis.prior, basis.vectors)
-            solve_block(left, *self.data.trained, *weights, *public, *self.numbers, out)
-            solved.users[left] = out
-            solved.done[left] = True
-        return solved.users[users]
+            basis.users[left] = self._solved(basis, left, self.target)
+            basis.solved[left] = True
+        return basis.users[users]
+
+    def _ranking(self, shared: Arrays, users: Ids) -> Array:
+        """Vectors in which newer positives aim higher, where the form says so."""
+        if self.form.recency is None:
+            return self._solve(shared, users)
+        with self._lock:
+            if self._ages is None:
+                self._ages = ages_of(self.data.train, self.data.trained, self.data.n_items)
+        half_life, floor = map(float, shared[self.form.recency])
+        by_age = aims(half_life, floor, int(self._ages.max(initial=0)))
+        return self._solved(self._at(shared), users, self.target * by_age[self._ages])
+
+    def _solved(self, basis: Basis, users: Ids, target: Array) -> Array:
+        out = np.empty((len(users), len(basis.values)), np.float32)
+        public = (basis.rotated, basis.values, basis.prior, basis.vectors)
+        solve_block(users, *self.data.trained, target, *public, *self.numbers, out)
+        return out
 
     def _at(self, shared: Arrays) -> Basis:
         items, gram = shared[self.form.items], shared[self.form.gram]
@@ -155,45 +160,39 @@ class LeastSquaresClients:
             if self._basis is None or self._basis.items is not items:
                 values, vectors = np.linalg.eigh(gram.astype(np.float64))
                 turn = vectors.astype(np.float32)
-                shape = (len(self.data), items.shape[1])
-                train = Solved(np.zeros(shape, np.float32), np.zeros(len(self.data), np.bool_))
-                if self.rank is self.train:
-                    rank = train
-                else:
-                    rank = Solved(np.zeros_like(train.users), np.zeros_like(train.done))
+                clients = len(self.data)
                 self._basis = Basis(
                     items=items,
                     rotated=items @ turn,
                     vectors=turn,
                     values=np.maximum(values, 0).astype(np.float32),
                     prior=(self.prior @ vectors).astype(np.float32),
-                    train=train,
-                    rank=rank,
+                    users=np.zeros((clients, items.shape[1]), np.float32),
+                    solved=np.zeros(clients, np.bool_),
                 )
             return self._basis
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _add_corrections(
-    users: Any, finite: Any, indptr: Any, items: Any, curvature: Any, target: Any, table: Any, w: Any,
+    users: Any, finite: Any, indptr: Any, items: Any, table: Any, w: Any, alpha: Any,
     sums: Any, senders: Any, loss: Any,
 ) -> None:  # fmt: skip
-    """Add (a_j w·v_j − b_j) w to row j of the sums for each positive j of each client."""
+    """Add (α w·v_j − (1 + α)) w to row j of the sums for each positive j of each client."""
     one = np.float32(1)
     d = w.shape[1]
     for c in range(len(users)):
         if not finite[c]:
             continue
         left = np.float32(0)
-        for p in range(indptr[users[c]], indptr[users[c] + 1]):
-            j = items[p]
+        for j in items[indptr[users[c]] : indptr[users[c] + 1]]:
             score = np.float32(0)
             for k in range(d):
                 score += table[j, k] * w[c, k]
-            ask = curvature[p] * score - target[p]
+            ask = alpha * score - (one + alpha)
             for k in range(d):
                 sums[j, k] += ask * w[c, k]
             if len(senders):
                 senders[j] += one
-            left += target[p] * (one - score)
-        loss[c] = left
+            left += one - score
+        loss[c] = (one + alpha) * left

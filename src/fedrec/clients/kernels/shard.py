@@ -151,7 +151,8 @@ def train_shard(
     table, w, b = np.empty((most, dim), F), np.empty(dim, F), np.empty(1, F)
     scratch = Scratch(
         np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F),
-        np.empty(most, F), np.empty(most, F), np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
+        np.empty(most, F), np.empty(most, F), np.empty(min(rule.batch, most), F),
+        np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
     )  # fmt: skip
     sent = 0
     for c in range(len(users)):

@@ -1,4 +1,4 @@
-"""Made data with a known answer: `demo` to try things on, `two_tastes` and `drifting` for tests, `scalable` for size."""
+"""Made data with a known answer: `demo` to try, `two_tastes` and `drifting` for tests, `scalable` for size."""
 
 from fedrec.data.worlds.demo import demo, demo_world
 from fedrec.data.worlds.drifting import drifting

@@ -1,0 +1,135 @@
+"""FedNext: FedALS, and what people turn to next.
+
+fedrec's own. A device ranks with two things that it makes from its history: FedALS's vector, in which the newest
+positives aim highest, and a context φ, short and long decayed sums of the rows of what it met. The server turns
+contexts into the next item by a ridge regression Z that it solves from sums of what devices send:
+
+    A = Σ φ_t φ_tᵀ,   b_j = Σ φ_t over the times t after which j came next,   Z = B (A + λ_Z Γ)⁻¹
+
+with Γ = diag(VᵀV, …, 1), which is λ_Z I for whitened rows. No items × items array exists: what follows what goes
+through the rows of FedALS's table. A score is w·v_j + weight × φ·z_j. Half-life, floor and weight are chosen by
+the devices themselves (``core/trials.py``).
+
+What one upload reveals is what FedALS's does, and for each positive the context it was met in: hidden only in sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Batch, Context, Params, Phase
+from fedrec.core.kernel import LeastSquares, NextItem
+from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
+from fedrec.core.upload import Total, Uploads
+from fedrec.methods.fedals import FedALS
+
+DECAYS = (0.3, 0.9)  # of the short and of the long context; more of them gain nothing on validation
+MOST = 16  # contexts of one device in A: evenly spaced ones say the same as all of them
+WEIGHTS = (0.3, 0.0, 0.1, 0.2, 0.5, 1.0)  # the first is what devices begin with
+
+
+class FedNext(FedALS):
+    """score = w·v_j + weight × φ·z_j, both from the device's own history."""
+
+    name: ClassVar[str] = "fednext"
+    citation: ClassVar[str] = "fedrec"
+    use_when: ClassVar[str] = "you want the best recommendations and devices know the order of what they met"
+    reveals: ClassVar[str] = (
+        "its rows are exactly the client's positives, each with the context it was met in, and its outer product "
+        "is the private vector up to sign; all are hidden only in sums, so run it behind secure aggregation"
+    )
+
+    weight: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto", description="weight of the next-item head beside the vector; auto: devices find out"
+    )
+    ridge: float = Field(10.0, gt=0, description="L2 weight λ_Z of the head, in units of the Gramian")
+
+    @property
+    def features(self) -> int:
+        """Length of a context."""
+        return len(DECAYS) * self.width + 1
+
+    def choices(self) -> list[Arrays]:
+        weights = WEIGHTS if self.weight == "auto" else ()
+        return [*super().choices(), *({"weight": np.array(x, np.float32)} for x in weights)]
+
+    def history_slots(self, catalog: Catalog) -> dict[str, Slot]:
+        if not catalog.ordered:
+            raise FedrecError(
+                "fednext learns what follows what, and these data do not say in which order things were met: use fedals"
+            )
+        rows, f = catalog.n_items, self.features
+        first = WEIGHTS[0] if self.weight == "auto" else self.weight
+        return {
+            **super().history_slots(catalog),
+            "next": shared(rows, f, start=zeros(), rows=True, unknown="zero"),  # Z
+            "weight": shared(start=constant(first)),
+            "context": fresh(f, start=zeros()),  # φ
+            "mean_contexts": server(f, f, start=zeros()),
+            "mean_followers": server(rows, f, start=zeros(), rows=True, unknown="zero"),
+        }
+
+    def uploads(self, catalog: Catalog) -> Uploads:
+        rows, f = catalog.n_items, self.features
+        more = {"contexts": sent(f, f), "followers": sent(rows, f, rows=True)}
+        return Uploads({**super().uploads(catalog).arrays, **more})
+
+    def fit(
+        self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
+    ) -> tuple[Params, Params, Any]:
+        """FedALS's, and with φ_t the context after t items: φ_t for the item that came next, and Σ φ_t φ_tᵀ."""
+        import torch
+
+        p, upload, loss = super().fit(shared, private, passes, plan)
+        (batch,), v = passes, shared["items"]
+        x = (v[batch.items] * batch.mask[:, None]).flip(0)  # oldest first; padding, zero, comes before
+        at = torch.arange(len(x))
+        past = (at[:, None] - at).clamp(min=0)
+        sums = [(1 - g) * torch.where(at[:, None] >= at, g**past, 0.0) @ x for g in DECAYS]
+        phi = torch.cat([*sums, torch.ones(len(x), 1)], dim=1)
+        real, age = batch.mask.flip(0), len(x) - 1 - at
+        known = real * (age > 0)  # what came next is known
+        followers = torch.zeros(v.shape[0], self.features)
+        followers = followers.index_add(0, batch.items.flip(0)[1:], known[:-1, None] * phi[:-1])
+        count = known.sum()
+        stride = torch.ceil(count / MOST).clamp(min=1)
+        some = known * (((age - 1) % stride) == 0)
+        scaled = phi * some[:, None] * (count / some.sum().clamp(min=1))
+        more = {"contexts": scaled.T @ phi, "followers": followers}
+        return {**p, "context": phi[-1] * (real.sum() > 0)}, {**upload, **more}, loss
+
+    def logits(self, p: Any, i: Any) -> Any:
+        return p.items[i] @ p.user + p.weight * (p.next[i] @ p.context)
+
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
+        """FedALS's step; and Z for the table that the contexts were made of, on the scale of the vectors' scores."""
+        merged = super().merge(held, total, context)
+        weight = merged["mean_weight"]
+        a, b = (merged[n].astype(np.float64) / weight for n in ("mean_contexts", "mean_followers"))
+        w, gram = self.width, held["gram"].astype(np.float64)
+        regular = np.eye(self.features)
+        for k in range(len(DECAYS)):
+            regular[k * w : (k + 1) * w, k * w : (k + 1) * w] = gram
+        z = np.linalg.solve(a + self.ridge * regular + 1e-9 * np.trace(regular) * np.eye(len(a)), b.T).T
+        s = merged["mean_outer"].astype(np.float64) / weight / context.catalog.n_users
+        spreads = _spread(s, held["items"]), _spread(a / max(a[-1, -1], 1.0), z)
+        return {**merged, "next": (z * (spreads[0] / max(spreads[1], 1e-12))).astype(np.float32)}
+
+    def averaged(self) -> tuple[str, ...]:
+        return (*super().averaged(), "contexts", "followers")
+
+    def kernel(self, catalog: Catalog) -> LeastSquares:
+        head = NextItem("next", "weight", "context", "contexts", "followers", DECAYS, MOST)
+        return replace(super().kernel(catalog), next_item=head)
+
+
+def _spread(mean_outer: Array, table: Array) -> float:
+    """How far scores of items lie apart, for vectors with this mean outer product."""
+    centred = table - table.mean(axis=0)
+    return float(np.sqrt(max(np.sum(mean_outer * (centred.T @ centred)) / len(table), 0.0)))
