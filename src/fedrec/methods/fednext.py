@@ -25,7 +25,7 @@ from pydantic import Field
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares, NextItem
-from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
+from fedrec.core.slots import Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
 from fedrec.core.upload import Total, Uploads
 from fedrec.methods.fedals import FedALS
 
@@ -129,7 +129,7 @@ class FedNext(FedALS):
         return replace(super().kernel(catalog), next_item=head)
 
 
-def _spread(mean_outer: Array, table: Array) -> float:
+def _spread(mean_outer: Any, table: Any) -> float:
     """How far scores of items lie apart, for vectors with this mean outer product."""
     centred = table - table.mean(axis=0)
     return float(np.sqrt(max(np.sum(mean_outer * (centred.T @ centred)) / len(table), 0.0)))

@@ -21,10 +21,12 @@ MOST = 1000  # steps; more than rounding can cost at any sensible confidence
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def solve_block(
-    users: Any, indptr: Any, items: Any, target: Any,
+    users: Any, indptr: Any, items: Any, ages: Any, by_age: Any,
     rotated: Any, values: Any, prior: Any, vectors: Any, alpha: Any, lam: Any, scale: Any, out: Any,
 ) -> None:  # fmt: skip
-    """(diag(s + λ) + α Σ x_j x_jᵀ) w = Σ b_j x_j + λ w₀ for each client, x_j its positives' rotated rows.
+    """(diag(s + λ) + α Σ x_j x_jᵀ) w = (1 + α) Σ m_j x_j + λ w₀ for each client, x_j its positives' rotated rows.
+
+    m_j is ``by_age`` at the age of j; its last number stands for all that are older.
 
     Each client is solved and turned back by itself: its bits do not depend on who is solved beside it.
     """
@@ -43,7 +45,8 @@ def solve_block(
             root[k] = np.float32(1) / np.sqrt(values[k] + mild)
             left[k] = mild * root[k] * prior[k]
         for r in range(end - start):
-            row, b, scaled = rotated[items[start + r]], target[start + r], x[r]
+            row, scaled = rotated[items[start + r]], x[r]
+            b = (np.float32(1) + alpha) * by_age[min(ages[start + r], len(by_age) - 1)]
             for k in range(d):
                 scaled[k] = row[k] * root[k]
                 left[k] += b * scaled[k]

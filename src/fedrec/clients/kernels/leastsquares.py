@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.ages import ages_of
 from fedrec.clients.kernels.conjugate import solve_block
+from fedrec.clients.kernels.nextitem import NextItems
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
 from fedrec.core.factors import FASTMATH, Factors
@@ -44,7 +45,7 @@ class Basis:
     vectors: Array
     values: Array
     prior: Array
-    users: Array
+    users: Array  # none where ages count
     solved: NDArray[np.bool_]
 
 
@@ -56,12 +57,19 @@ class LeastSquaresClients:
     def __init__(self, form: LeastSquares, setting: Setting) -> None:
         self.form, self.setting, self.data = form, setting, setting.data
         self.numbers = tuple(map(np.float32, (form.alpha, form.lam, form.scale)))
-        self.target = np.full(len(self.data.trained.items), np.float32(1) + self.numbers[0])
         self.prior = form.prior.astype(np.float64)
         self.sizes = np.diff(self.data.trained.indptr)
         self._lock = threading.Lock()
         self._basis: Basis | None = None
-        self._ages: NDArray[np.int32] | None = None
+        aged = form.recency is not None or form.next_item is not None
+        trained = self.data.trained
+        self.ages = (
+            ages_of(self.data.train, trained, self.data.n_items)
+            if aged
+            else np.zeros(len(trained.items), np.int32)
+        )
+        self.oldest = int(self.ages.max(initial=0))
+        self.head = NextItems(form.next_item, trained, self.ages) if form.next_item else None
 
     def blocks(self, users: Ids) -> list[Ids]:
         return shards(users, self.sizes[users] + EACH)
@@ -84,7 +92,7 @@ class LeastSquaresClients:
         total = self._sum(shared, users, w, finite, loss)
         sent = self._each(shared, users[finite], w[finite]) if wish.single else total
         trained = time.perf_counter()
-        part = RankingPart(users, {self.form.vector: w}, {})
+        part = RankingPart(users, {self.form.vector: w, **self._context(shared, users)}, {})
         scores = None if wish.lines is None else self.score(shared, part, wish.lines)
         seconds = (trained - start, time.perf_counter() - trained)
         count = int(self.sizes[users[finite]].sum())
@@ -102,6 +110,9 @@ class LeastSquaresClients:
         sums = {form.corrections: corrections, form.outer: kept.T @ kept}
         if form.senders:
             sums[form.senders] = senders
+        if self.head is not None:
+            head = self.head.form
+            sums[head.contexts], sums[head.followers] = self.head.sums(table, users[finite])
         return Total(sums, float(finite.sum()), int(finite.sum()))
 
     def _each(self, shared: Arrays, users: Ids, w: Array) -> Upload:
@@ -113,27 +124,47 @@ class LeastSquaresClients:
         rows = {form.corrections: asked[:, None] * each}
         if form.senders:
             rows[form.senders] = np.ones(len(met.items), np.float32)
-        return Upload(met, rows, {form.outer: w[:, :, None] * w[:, None]}, np.ones(len(users), np.float32))
+        dense = {form.outer: w[:, :, None] * w[:, None]}
+        if self.head is not None:
+            head = self.head.form
+            dense[head.contexts], rows[head.followers] = self.head.each(shared[form.items], users)
+        return Upload(met, rows, dense, np.ones(len(users), np.float32))
 
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
-        """What devices rank with: their vector, solved on the table as it is now."""
-        return RankingPart(users, {self.form.vector: self._ranking(broadcast.shared, users)}, {})
+        """What devices rank with: their vector, solved on the table as it is now, and their context."""
+        shared = broadcast.shared
+        lines = {self.form.vector: self._ranking(shared, users), **self._context(shared, users)}
+        return RankingPart(users, lines, {})
+
+    def _context(self, shared: Arrays, users: Ids) -> Arrays:
+        if self.head is None:
+            return {}
+        return {self.head.form.context: self.head.last(shared[self.form.items], users)}
 
     def score(self, shared: Arrays, part: RankingPart, items: NDArray[np.int32]) -> Array:
-        return self._factors(shared, part).some(np.arange(len(part.users)), items)
+        lines = np.arange(len(part.users))
+        return np.sum([factors.some(lines, items) for factors in self._factors(shared, part)], axis=0)
 
     def score_all(self, shared: Arrays, part: RankingPart) -> Array:
-        return self._factors(shared, part).all(np.arange(len(part.users)))
+        lines = np.arange(len(part.users))
+        return np.sum([factors.all(lines) for factors in self._factors(shared, part)], axis=0)
 
-    def _factors(self, shared: Arrays, part: RankingPart) -> Factors:
-        return Factors(part.lines[self.form.vector], shared[self.form.items])
+    def _factors(self, shared: Arrays, part: RankingPart) -> list[Factors]:
+        """What is added up to a score."""
+        vector = Factors(part.lines[self.form.vector], shared[self.form.items])
+        if self.head is None:
+            return [vector]
+        head = self.head.form
+        return [vector, Factors(shared[head.weight] * part.lines[head.context], shared[head.table])]
 
     def _solve(self, shared: Arrays, users: Ids) -> Array:
         """Vectors with all positives alike: what trains, and without recency what ranks."""
-        basis = self._at(shared)
+        basis, alike = self._at(shared), np.ones(1, np.float32)
+        if self.form.recency is not None:
+            return self._solved(basis, users, alike)
         left = users[~basis.solved[users]]
         if len(left):
-            basis.users[left] = self._solved(basis, left, self.target)
+            basis.users[left] = self._solved(basis, left, alike)
             basis.solved[left] = True
         return basis.users[users]
 
@@ -141,17 +172,13 @@ class LeastSquaresClients:
         """Vectors in which newer positives aim higher, where the form says so."""
         if self.form.recency is None:
             return self._solve(shared, users)
-        with self._lock:
-            if self._ages is None:
-                self._ages = ages_of(self.data.train, self.data.trained, self.data.n_items)
         half_life, floor = map(float, shared[self.form.recency])
-        by_age = aims(half_life, floor, int(self._ages.max(initial=0)))
-        return self._solved(self._at(shared), users, self.target * by_age[self._ages])
+        return self._solved(self._at(shared), users, aims(half_life, floor, self.oldest))
 
-    def _solved(self, basis: Basis, users: Ids, target: Array) -> Array:
+    def _solved(self, basis: Basis, users: Ids, by_age: Array) -> Array:
         out = np.empty((len(users), len(basis.values)), np.float32)
         public = (basis.rotated, basis.values, basis.prior, basis.vectors)
-        solve_block(users, *self.data.trained, target, *public, *self.numbers, out)
+        solve_block(users, *self.data.trained, self.ages, by_age, *public, *self.numbers, out)
         return out
 
     def _at(self, shared: Arrays) -> Basis:
@@ -160,7 +187,7 @@ class LeastSquaresClients:
             if self._basis is None or self._basis.items is not items:
                 values, vectors = np.linalg.eigh(gram.astype(np.float64))
                 turn = vectors.astype(np.float32)
-                clients = len(self.data)
+                clients = len(self.data) if self.form.recency is None else 0
                 self._basis = Basis(
                     items=items,
                     rotated=items @ turn,

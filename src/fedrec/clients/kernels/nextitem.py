@@ -1,0 +1,114 @@
+"""What follows what in clients' histories, as sums over contexts (FedNext), in compiled code.
+
+A context is carried along a history, one row added at each step: nothing is solved for a prefix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec.core.factors import FASTMATH
+from fedrec.core.kernel import NextItem
+from fedrec.core.ragged import Ids, Ragged
+from fedrec.core.slots import Array
+
+
+class NextItems:
+    """The histories of clients, oldest first, each item where it was met last."""
+
+    def __init__(self, form: NextItem, trained: Ragged, ages: NDArray[np.int32]) -> None:
+        self.form, self.trained, self.ages = form, trained, ages
+        counts = np.diff(trained.indptr)
+        self.history = np.empty_like(trained.items)
+        self.history[np.repeat(trained.indptr[1:] - 1, counts) - ages] = trained.items
+        self.decays = np.array(form.decays, np.float32)
+
+    def _features(self, table: Array) -> int:
+        return len(self.decays) * table.shape[1] + 1
+
+    def sums(self, table: Array, users: Ids) -> tuple[Array, Array]:
+        """Σ φφᵀ, and of each item Σ φ before it, over the clients."""
+        features = self._features(table)
+        followers = np.zeros((len(table), features), np.float32)
+        contexts = self._chosen(table, users, followers)
+        return contexts.T @ contexts, followers
+
+    def _chosen(self, table: Array, users: Ids, followers: Array) -> Array:
+        chosen = np.empty((len(users) * self.form.most, self._features(table)), np.float32)
+        used = _walk(
+            users, self.trained.indptr, self.history, table, self.decays, self.form.most, followers, chosen
+        )
+        return chosen[:used]
+
+    def each(self, table: Array, users: Ids) -> tuple[Array, Array]:
+        """The same for each client: Σ φφᵀ, and the φ before each of its items, in the order of ``trained``."""
+        features = self._features(table)
+        contexts = np.empty((len(users), features, features), np.float32)
+        rows = []
+        for c, user in enumerate(users):
+            run = slice(self.trained.indptr[user], self.trained.indptr[user + 1])
+            followers = np.zeros((len(table), features), np.float32)
+            chosen = self._chosen(table, users[c : c + 1], followers)
+            contexts[c] = chosen.T @ chosen
+            rows.append(followers[self.trained.items[run]])
+        return contexts, np.concatenate([np.zeros((0, features), np.float32), *rows])
+
+    def last(self, table: Array, users: Ids) -> Array:
+        """φ of whole histories."""
+        out = np.zeros((len(users), self._features(table)), np.float32)
+        _last(users, self.trained.indptr, self.history, table, self.decays, out)
+        return out
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH, inline="always")
+def _step(row: Any, decays: Any, phi: Any) -> None:
+    """One more item: φ ← γ φ + (1 − γ) v for each γ."""
+    d = len(row)
+    for g in range(len(decays)):
+        keep = decays[g]
+        take = np.float32(1) - keep
+        at = g * d
+        for k in range(d):
+            phi[at + k] = keep * phi[at + k] + take * row[k]
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _walk(
+    users: Any, indptr: Any, history: Any, table: Any, decays: Any, most: int, followers: Any, chosen: Any
+) -> int:
+    """Adds each context to the row of the item that came next; evenly spaced ones, scaled, are chosen."""
+    used = 0
+    phi = np.empty(chosen.shape[1], np.float32)
+    for u in users:
+        mine = history[indptr[u] : indptr[u + 1]]
+        count = len(mine) - 1  # contexts whose next item is known
+        if count < 1:
+            continue
+        stride = -(-count // most)
+        root = np.sqrt(np.float32(count) / np.float32(-(-count // stride)))
+        phi[:] = 0
+        phi[-1] = 1
+        for t in range(count):
+            _step(table[mine[t]], decays, phi)
+            row = followers[mine[t + 1]]
+            for k in range(len(phi)):
+                row[k] += phi[k]
+            if (count - 1 - t) % stride == 0:
+                for k in range(len(phi)):
+                    chosen[used, k] = root * phi[k]
+                used += 1
+    return used
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _last(users: Any, indptr: Any, history: Any, table: Any, decays: Any, out: Any) -> None:
+    for c in range(len(users)):
+        mine = history[indptr[users[c]] : indptr[users[c] + 1]]
+        if len(mine):
+            out[c, -1] = 1
+        for item in mine:
+            _step(table[item], decays, out[c])
