@@ -14,7 +14,7 @@ from fedrec.methods.central.ials import IALS
 from fedrec.methods.fedals import FedALS
 from fedrec.simulate.simulation import Simulation
 
-IALS_LIKE = {"scale": 0, "popularity": 0}
+IALS_LIKE = {"scale": 0, "popularity": 0, "recency": "off"}
 
 
 @pytest.fixture(scope="module")

@@ -278,7 +278,7 @@ def _with_least(plan: list[Phase], samples: Samples) -> list[Phase]:
 def _tensors(arrays: Arrays) -> dict[str, Any]:
     import torch
 
-    return {n: torch.from_numpy(np.ascontiguousarray(v)) for n, v in arrays.items()}
+    return {n: torch.from_numpy(np.array(v, order="C", copy=None)) for n, v in arrays.items()}
 
 
 def _arrays(tensors: dict[str, Any]) -> Arrays:

@@ -87,7 +87,7 @@ class FedNext(FedALS):
         import torch
 
         p, upload, loss = super().fit(shared, private, passes, plan)
-        (batch,), v = passes, shared["items"]
+        (batch,), v = passes, p["items"]
         x = (v[batch.items] * batch.mask[:, None]).flip(0)  # oldest first; padding, zero, comes before
         at = torch.arange(len(x))
         past = (at[:, None] - at).clamp(min=0)

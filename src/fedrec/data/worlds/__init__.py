@@ -1,9 +1,20 @@
-"""Made data with a known answer: `demo` to try, `two_tastes` and `drifting` for tests, `scalable` for size."""
+"""Made data with a known answer: `demo` to try, `two_tastes`, `two_orders` and `drifting` for tests, `scalable` for size."""
 
 from fedrec.data.worlds.demo import demo, demo_world
 from fedrec.data.worlds.drifting import drifting
 from fedrec.data.worlds.scalable import scalable
+from fedrec.data.worlds.two_orders import two_orders
 from fedrec.data.worlds.two_tastes import two_tastes, two_tastes_world
 from fedrec.data.worlds.world import Best, World
 
-__all__ = ["Best", "World", "demo", "demo_world", "drifting", "scalable", "two_tastes", "two_tastes_world"]
+__all__ = [
+    "Best",
+    "World",
+    "demo",
+    "demo_world",
+    "drifting",
+    "scalable",
+    "two_orders",
+    "two_tastes",
+    "two_tastes_world",
+]
