@@ -19,6 +19,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"dim": 8, "alpha": 1, "lam": 10, "scale": 0, "popularity": 0},
     {"dim": 12, "alpha": 20, "lam": 30},
     {"dim": 64, "alpha": 4, "lam": 5, "scale": 1},  # most clients have fewer positives than dimensions
+    {"dim": 16, "alpha": 200, "lam": 1},
 ]
 
 
