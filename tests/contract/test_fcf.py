@@ -20,7 +20,7 @@ class TestFCF(MethodContract):
 
     def test_the_step_is_that_of_the_papers_uploads(self) -> None:
         """f_ui = c_ui (p_ui − x_u·y_i) x_u for all users and items, written out in full."""
-        method = FCF(dim=4, alpha=3, lam=2, lr=0.1)
+        method = FCF(dim=4, alpha=3, lam=2, lr=0.1, recency="off")
         simulation = Simulation(method, split(self.world))
         simulation.play(evaluate=False)  # so that the Gramian is that of the table
         before = simulation.server.state
@@ -44,7 +44,7 @@ class TestFCF(MethodContract):
         np.testing.assert_allclose(simulation.server.state.shared["items"], expected, atol=2e-4)
 
     def test_bytes_are_the_papers(self) -> None:
-        simulation = Simulation(self.method, split(self.world))
+        simulation = Simulation(FCF(dim=8, recency="off"), split(self.world))
         record = simulation.play(evaluate=False)
         assert record.bytes_up == record.clients * simulation.split.n_items * 8 * 4
 

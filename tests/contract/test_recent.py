@@ -153,7 +153,7 @@ def test_bad_input_gets_a_sentence(settings: dict[str, Any], words: str) -> None
 
 @pytest.mark.parametrize("base", ["fedals", "metamf", "fedpergnn", "ease"])
 def test_methods_without_local_samples_are_refused(base: str) -> None:
-    with pytest.raises(FedrecError, match="recent (goes over methods trained by|does not go over)"):
+    with pytest.raises(FedrecError, match=r"recent (goes over methods trained by|does not go over)"):
         make(f"{base}+recent")
 
 

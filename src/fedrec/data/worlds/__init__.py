@@ -1,4 +1,4 @@
-"""Made data with a known answer: `demo` to try, `two_tastes`, `two_orders` and `drifting` for tests, `scalable` for size."""
+"""Made data with a known answer: `demo` to try things on, `scalable` for size, the others for tests."""
 
 from fedrec.data.worlds.demo import demo, demo_world
 from fedrec.data.worlds.drifting import drifting
