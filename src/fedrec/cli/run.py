@@ -32,12 +32,12 @@ def run(
     protocol: Annotated[
         str,
         typer.Option(
-            help="strict (honest), next (the validation item is known for the test), paper (as published, leaks)."
+            help="strict (honest), next (validation item known for the test), temporal, or paper (as published, leaks)."
         ),
     ] = "strict",
     protocol_set: Annotated[
         list[str] | None,
-        typer.Option(help="A choice of the protocol, such as candidates=999; repeatable."),
+        typer.Option(help="A choice of the protocol, such as held_out=5; repeatable."),
     ] = None,
     rounds: Rounds = None,
     seed: Annotated[int, typer.Option(help="Everything random is a function of it.")] = 0,
