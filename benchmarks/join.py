@@ -37,9 +37,8 @@ def only(parts: Split, users: NDArray[np.int64], newest: dict[int, int] | None =
     runs = [parts.train.of(u)[-(newest or {}).get(int(u), parts.n_items) :] for u in users]
     indptr = np.concatenate([[0], np.cumsum([len(r) for r in runs])]).astype(np.int64)
     train = Ragged(indptr, np.concatenate(runs))
-    return replace(
-        parts, users=parts.users[users], train=train, valid=parts.valid[users], test=parts.test[users]
-    )
+    valid, test = parts.valid_items.take(users), parts.test_items.take(users)
+    return replace(parts, users=parts.users[users], train=train, valid_items=valid, test_items=test)
 
 
 def trained(name: str, parts: Split, seed: int) -> Simulation:

@@ -124,7 +124,7 @@ def test_info_with_items_ratings_and_core(run, files):
     assert facts["rows"] < 12 * 9
     assert "is rated 9 or more" in str(run("info", "log.csv", "--min-rating", "9").exception)
     assert "smaller core" in str(run("info", "log.csv", "--core", "50").exception)
-    assert "applies to files of your own" in str(run("info", "demo", "--min-rating", "3").exception)
+    assert "'demo' has no ratings" in str(run("info", "demo", "--min-rating", "3").exception)
 
 
 def test_imported_sets_are_listed_with_their_counts(run, files, tmp_path):
@@ -154,6 +154,35 @@ def test_run_with_items_ratings_and_core_goes_on_with_the_same_data(run, files, 
     same = CliRunner().invoke(main, [*again, "--data", *files])
     assert same.exit_code == 0, same.exception
     assert json.loads(same.stdout)["rounds"] == 2
+
+
+def test_run_with_named_columns_and_protocols(run, tmp_path):
+    text = "".join(f"{u},{i},{u + i}\n" for u in range(12) for i in range(9) if (u + i) % 4)
+    (tmp_path / "odd.csv").write_text(f"who,what,moment\n{text}")
+    columns = ["--user", "who", "--item", "what", "--time", "moment"]
+    start = ["run", "fedals", "--data", "odd.csv", "--rounds", "1", "--set", "dim=2", "--json"]
+    assert "looks like the user" in str(CliRunner().invoke(main, start).exception)
+    for number, (asked, name) in enumerate(
+        (
+            (["--protocol", "next"], "next"),
+            (["--protocol", "temporal"], "temporal"),
+            (["--protocol-set", "known=validation"], "strict+known=validation"),
+            (["--protocol", "strict+held_out=2"], "strict+held_out=2"),
+            (
+                ["--protocol-set", "split=temporal", "--protocol-set", "test_share=0.2"],
+                "strict+split=temporal,test_share=0.2",
+            ),
+        )
+    ):
+        found = CliRunner().invoke(main, [*start, *columns, *asked, "--out", f"kept{number}"])
+        assert found.exit_code == 0, found.exception
+        assert json.loads(found.stdout)["protocol"] == name
+    again = ["run", "fedals", "--resume", "kept0", "--rounds", "2", "--json"]
+    failed = CliRunner().invoke(main, [*again, "--user", "what"])
+    assert "was made with --user who" in str(failed.exception)
+    assert CliRunner().invoke(main, [*again, *columns, "--protocol", "next"]).exit_code == 0
+    listed = CliRunner().invoke(main, ["methods"]).stdout
+    assert "protocol next): " in " ".join(listed.split())
 
 
 def test_run_prints_what_is_said_about_the_data(run, tmp_path):

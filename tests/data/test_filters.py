@@ -63,11 +63,46 @@ def test_ratings_that_cannot_be_used(home, text, sentence):
         load(home.write("log.csv", text), min_rating=4)
 
 
-def test_a_lowest_rating_is_for_files(home):
-    with pytest.raises(
-        DataError, match="the ratings of 'demo' are not kept: a lowest rating applies to files"
-    ):
-        load("demo", min_rating=4)
+@pytest.mark.parametrize(
+    ("name", "place", "text"),
+    [
+        ("ml-100k", "ml-100k/u.data", "1\t10\t5\t7\n1\t11\t3\t8\n2\t10\t4\t9\n\n2\t12\t2\t9\n"),
+        ("ml-1m", "ml-1m/ratings.dat", "1::10::5::7\n1::11::3.5::8\n2::10::4::9\n"),
+        ("ml-20m", "ml-20m/ratings.csv", "userId,movieId,rating,timestamp\n1,10,4.5,7\n1,11,3,8\n2,10,4,9\n"),
+        ("filmtrust", "filmtrust/ratings.txt", "1 10 4\n1 11 3.5\n2 10 4\n"),
+        ("movietweetings-100k", "movietweetings-100k/ratings.dat", "1::10::8::7\n1::11::3::8\n2::10::4::9\n"),
+    ],
+)
+def test_named_sets_with_ratings_have_a_lowest_one_too(home, name, place, text):
+    home.write(place, text)
+    assert load(name).item_ids.tolist()[:2] == [10, 11]
+    data = load(name, min_rating=4)
+    assert (data.user_ids.tolist(), data.item_ids.tolist(), len(data)) == ([1, 2], [10], 2)
+    assert data.name == f"{name}:rating4"
+    assert data.origin.options == {"min_rating": 4.0}
+    assert data.notes == load(name).notes, "what the publisher counted is compared before rows are left out"
+    with pytest.raises(DataError, match="is rated 11 or more"):
+        load(name, min_rating=11)
+
+
+def test_the_minimum_of_a_named_set_holds_for_what_is_left(home):
+    rows = [f"u{u},i{i},{5.0 if i < 5 or u == 0 else 1.0},{i}" for u in range(2) for i in range(6)]
+    rows += [f"u2,i{i},{5.0 if i < 4 else 1.0},{i}" for i in range(6)]
+    home.write("amazon-video/ratings.dat", "\n".join(rows) + "\n")
+    assert load("amazon-video").n_users == 3
+    assert load("amazon-video", min_rating=4).user_ids.tolist() == ["u0", "u1"]
+
+
+def test_a_row_without_a_rating(home):
+    home.write("ml-100k/u.data", "1\t10\t5\t7\n1\t11\t\t8\n2\t10\tgood\t9\n")
+    with pytest.raises(DataError, match=r"1 rows of .* have no rating: give numbers"):
+        load("ml-100k", min_rating=4)
+
+
+def test_a_lowest_rating_is_for_data_with_ratings(home):
+    for name in ("demo", "lastfm-2k"):
+        with pytest.raises(DataError, match=f"'{name}' has no ratings: leave --min-rating out"):
+            load(name, min_rating=4)
     for wrong in ("four", float("nan")):
         with pytest.raises(DataError, match=f"min_rating={wrong} is no rating: give a number"):
             load(home.write("log.csv", RATED.format("rating")), min_rating=wrong)

@@ -71,7 +71,7 @@ def test_devices_train_as_under_strict(small: Interactions, parts: Split) -> Non
 @pytest.mark.parametrize("engine", ["plain", "fused"])
 def test_fedals_solves_with_the_validation_item(parts: Split, engine: str) -> None:
     """w = (VᵀV + α V_uᵀV_u + λ|u|^scale I)⁻¹ ((1 + α) Σ v_j + λ|u|^scale w₀), u with its validation item."""
-    method = FedALS(dim=6)
+    method = FedALS(dim=6, recency="off")
     simulation = played(method, parts, engine=engine)
     v = simulation.server.state.shared["items"].astype(np.float64)
     alpha, lam = method.numbers(parts.catalog)
@@ -120,7 +120,7 @@ def test_repeated_rows_count_once(small: Interactions) -> None:
 def test_a_method_says_whether_it_ranks_from_a_history(parts: Split, name: str) -> None:
     method = make(name)
     if isinstance(method, Federated):
-        expected = name in ("fedals", "fcf", "fedrecon")
+        expected = name in ("fedals", "fcf", "fedrecon", "fednext")
         assert ranks_from_history(method, parts.catalog) == expected
         simulation = Simulation(method, parts)
         assert isinstance(simulation.scorer(simulation.moment), FromHistory) == expected

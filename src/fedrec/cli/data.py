@@ -19,9 +19,7 @@ Time = Annotated[str | None, typer.Option("--time", help="Column of a file that 
 Items = Annotated[
     Path | None, typer.Option("--items", help="File with titles and genres of a file's items, by their id.")
 ]
-MinRating = Annotated[
-    float | None, typer.Option("--min-rating", help="Leave out rows of a file that are rated lower.")
-]
+MinRating = Annotated[float | None, typer.Option("--min-rating", help="Leave out rows that are rated lower.")]
 Core = Annotated[
     int | None, typer.Option("--core", help="Leave out users and items with fewer rows, repeatedly.")
 ]

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedrec.cli.data import Core, Items, MinRating
+from fedrec.cli.data import Core, Item, Items, MinRating, Time, User
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 
 if TYPE_CHECKING:
     from fedrec.runs.run import Run
     from fedrec.runs.train import Callback
 
+LOADED = ("user", "item", "time", "items", "min_rating", "core")  # options of fedrec.load
 Rounds = Annotated[int | None, typer.Option(help=escape("Rounds of a federated method [default: 100]."))]
 
 
@@ -26,18 +27,21 @@ def run(
         typer.Argument(help="Such as pfedrec, fedncf+dualper, ease, or file.py:Class; not with --resume."),
     ] = None,
     data: Annotated[str, typer.Option(help="Name, name:MINIMUM or file.")] = "demo",
+    user: User = None,
+    item: Item = None,
+    time: Time = None,
     items: Items = None,
     min_rating: MinRating = None,
     core: Core = None,
     protocol: Annotated[
         str,
         typer.Option(
-            help="strict (honest), next (the validation item is known for the test), paper (as published, leaks)."
+            help="strict (honest), next (validation item known for the test), temporal, or paper (as published, leaks)."
         ),
     ] = "strict",
     protocol_set: Annotated[
         list[str] | None,
-        typer.Option(help="A choice of the protocol, such as candidates=999; repeatable."),
+        typer.Option(help="A choice of the protocol, such as held_out=5; repeatable."),
     ] = None,
     rounds: Rounds = None,
     seed: Annotated[int, typer.Option(help="Everything random is a function of it.")] = 0,
@@ -107,7 +111,7 @@ def run(
             return
         if method is None:
             raise FedrecError("say which method to run, such as pfedrec: fedrec methods lists them")
-        how: dict[str, Any] = {"items": items, "min_rating": min_rating, "core": core}
+        how = {name: context.params[name] for name in LOADED}
         plain = all(value is None for value in how.values())
         with _progress() as callback:
             finished = fedrec.run(
@@ -194,7 +198,7 @@ def _refuse_changes(
     names = ("seed", "clients", "view", "local", "eval_every", "patience", "start", "engine", "channel")
     stored: dict[str, Any] = {"data": config.source or config.data, "protocol": config.protocol.name}
     stored |= {name: getattr(config, name) for name in names}
-    stored |= {name: config.load.get(name) for name in ("items", "min_rating", "core")}
+    stored |= {name: config.load.get(name) for name in LOADED}
     same: dict[str, Any] = {
         "channel": list,
         "data": source_of,

@@ -1,16 +1,17 @@
 """A protocol: how data are split, negatives drawn, candidates chosen and the reported round selected.
 
-Three are named. ``strict`` is the default and the honest one: a device knows only what it trained on.
+Four are named. ``strict`` is the default and the honest one: a device knows only what it trained on.
 ``next`` is the same, but the validation item is known when the test item is ranked, as the sequential
-literature has it. ``paper`` reproduces publications, leak included: their training negatives avoid the
-held-out items, so "was never a negative" gives the test item away (see docs/protocols.md).
+literature has it. ``temporal`` cuts the histories of all users at the same two points of time. ``paper``
+reproduces publications, leak included: their training negatives avoid the held-out items, so "was never a
+negative" gives the test item away (see docs/protocols.md).
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.settings import Settings
@@ -24,6 +25,14 @@ class Protocol(Settings):
     min_interactions: int = Field(
         3, ge=3, description="users with fewer rows (after de-duplication) are dropped"
     )
+    split: Literal["leave-out", "temporal"] = Field(
+        "leave-out", description="held out: each user's newest rows, or all rows after a point of time"
+    )
+    held_out: int = Field(
+        1, ge=1, description="leave-out: the newest rows that are for test, and as many before them"
+    )
+    test_share: float = Field(0.1, gt=0, lt=1, description="temporal: share of all rows, the newest")
+    valid_share: float = Field(0.1, gt=0, lt=1, description="temporal: share of all rows, just before")
     time_ties: Literal["shuffle", "first-in-file"] = Field(
         "shuffle", description="which of a user's rows of equal time counts as newest"
     )
@@ -45,6 +54,28 @@ class Protocol(Settings):
     select_tie: Literal["first", "last"] = Field(
         "first", description="which of equally good rounds is selected"
     )
+
+    @model_validator(mode="after")
+    def _says_what_it_does(self) -> Protocol:
+        """A choice that another one makes void is refused."""
+        void = ("held_out",) if self.split == "temporal" else ("test_share", "valid_share")
+        for name in void:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                other = "leave-out" if self.split == "temporal" else "temporal"
+                raise ValueError(
+                    f"{name}={value} says nothing under split={self.split}: it is for split={other}"
+                )
+        if self.test_share + self.valid_share >= 1:
+            raise ValueError(
+                "test_share and valid_share leave nothing to train on: together they are below 1"
+            )
+        return self
+
+    @property
+    def least(self) -> int:
+        """Rows that a user needs to take part."""
+        return max(self.min_interactions, 2 * self.held_out + 1)
 
     @property
     def leaks(self) -> bool:
@@ -80,6 +111,7 @@ class Protocol(Settings):
 
 STRICT = Protocol()
 NEXT = Protocol(name="next", known="validation")
+TEMPORAL = Protocol(name="temporal", split="temporal")
 PAPER = Protocol(
     name="paper",
     deduplicate=False,
@@ -89,13 +121,23 @@ PAPER = Protocol(
     select_on="hr@10",
     select_tie="last",
 )
-PROTOCOLS = {p.name: p for p in (STRICT, NEXT, PAPER)}
+PROTOCOLS = {p.name: p for p in (STRICT, NEXT, TEMPORAL, PAPER)}
 
 
 def protocol(name: str | Protocol) -> Protocol:
-    """A protocol by name, or one of one's own: it is checked, and never goes by the name of another."""
+    """A protocol by name, or one of one's own: it is checked, and never goes by the name of another.
+
+    A changed one is found by the name that it is given: ``strict+held_out=5,candidates=999``.
+    """
     if isinstance(name, Protocol):
         return name.honestly_named()
-    if name not in PROTOCOLS:
+    known, plus, changes = name.partition("+")
+    if known not in PROTOCOLS:
         raise FedrecError(f"unknown protocol '{name}': {nearest(name, PROTOCOLS)}")
-    return PROTOCOLS[name]
+    pairs = [pair.partition("=") for pair in changes.split(",")] if plus else []
+    for field, equals, _ in pairs:
+        if not (field and equals):
+            raise FedrecError(
+                f"protocol '{name}' is not name+key=value: write for example {known}+candidates=999"
+            )
+    return PROTOCOLS[known].with_(**{field: value for field, _, value in pairs})

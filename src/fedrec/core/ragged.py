@@ -25,10 +25,13 @@ class Ragged(NamedTuple):
 
     def take(self, users: Ids) -> Ragged:
         """The runs of some users alone."""
+        return Ragged(run_ends(self.counts(users)), self.items[self.places(users)])
+
+    def places(self, users: Ids) -> Ids:
+        """Where the items of some users' runs stand."""
         counts = self.counts(users)
-        indptr = run_ends(counts)
-        rows = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
-        return Ragged(indptr, self.items[rows])
+        ends = run_ends(counts)
+        return np.arange(ends[-1]) + np.repeat(self.indptr[users] - ends[:-1], counts)
 
     def followed_by(self, other: Ragged) -> Ragged:
         """Each user's run with the other's run of that user behind it."""

@@ -106,7 +106,7 @@ def source_of(text: str) -> str:
 
 def _locate(base: str, reading: Reading) -> Located:
     if is_name(base):
-        reading.refuse_for(base)
+        reading.refuse_for(base, base in SOURCES and SOURCES[base].ratings is not None)
         if base == DEMO:
             from fedrec.data.worlds import demo
 
@@ -114,7 +114,9 @@ def _locate(base: str, reading: Reading) -> Located:
         if base in SOURCES:
             source = SOURCES[base]
             place: Place = find_or_download(source)
-            return Located(base, str(place.path), lambda: read_source(source, place), source)
+            return Located(
+                base, str(place.path), lambda: read_source(source, place, reading.min_rating), source
+            )
         path = imported_path(base)
         return Located(base, str(path), lambda: build(base, read_table(part_of(path))))
     path = Path(base).expanduser()

@@ -1,4 +1,4 @@
-"""Leave-one-out: each user's newest interaction is the test item, the one before it validation."""
+"""What is held out: each user's newest interactions and those before them, or all after two points of time."""
 
 from __future__ import annotations
 
@@ -39,10 +39,19 @@ class Split:
     seed: int
     users: NDArray[np.int64]  # index into the data's users
     train: Ragged  # oldest first
-    valid: NDArray[np.int32]
-    test: NDArray[np.int32]
+    valid_items: Ragged  # held out, oldest first; under ``temporal`` users may have none
+    test_items: Ragged
     dropped: int  # users with too few interactions
     held_out: bool = True  # without: everything is trained on, nothing can be measured
+
+    @property
+    def valid(self) -> NDArray[np.int32]:
+        """The items of ``valid_items`` alone: where one is held out per user, item u is user u's."""
+        return self.valid_items.items
+
+    @property
+    def test(self) -> NDArray[np.int32]:
+        return self.test_items.items
 
     @property
     def n_users(self) -> int:
@@ -65,17 +74,12 @@ class Split:
     @cached_property
     def met(self) -> Ragged:
         """Each user's items, held-out ones included, sorted and distinct."""
-        if not self.held_out:
-            return self.trained
-        one_each = np.arange(self.n_users + 1)
-        return sorted_distinct(*self.known.followed_by(Ragged(one_each, self.test)))
+        return sorted_distinct(*self.known.followed_by(self.test_items)) if self.held_out else self.trained
 
     @cached_property
     def known(self) -> Ragged:
-        """What a user has met before its test item, oldest first: training items, then the validation item."""
-        if not self.held_out:
-            return self.train
-        return self.train.followed_by(Ragged(np.arange(self.n_users + 1), self.valid))
+        """What a user has met before its test items, oldest first: training items, then those for validation."""
+        return self.train.followed_by(self.valid_items) if self.held_out else self.train
 
     @property
     def forbidden(self) -> Ragged:
@@ -109,7 +113,7 @@ class Split:
 
 
 def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0, hold_out: bool = True) -> Split:
-    """Split by leave-one-out. What a user gets depends on (seed, user) only, not on the other users.
+    """Split as the protocol says. By leave-out, what a user gets depends on (seed, user) only, not on other users.
 
     Without ``hold_out`` everything is for training: for people, once it is known how well a method does.
     """
@@ -117,7 +121,12 @@ def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0, hold_
     # Without time stamps every order is a guess: a seeded shuffle, whatever the protocol says of ties.
     shuffled = how.time_ties == "shuffle" or data.times is None
     times = np.zeros(len(data), np.int64) if data.times is None else data.times
-    items = np.empty_like(data.items)
+    cuts = hold_out and how.split == "temporal"
+    if cuts and data.times is None:
+        raise DataError(
+            f"{data.name} has no times, and protocol '{how.name}' cuts at a point of time: use split=leave-out"
+        )
+    items, when = np.empty_like(data.items), np.empty(len(data) if cuts else 0, np.int64)
     counts = _arrange(
         data.indptr,
         data.items,
@@ -128,30 +137,53 @@ def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0, hold_
         how.deduplicate,
         data.n_items,
         items,
+        when,
     )
-    users = np.flatnonzero(counts >= (how.min_interactions if hold_out else 1))
+    users = np.flatnonzero(counts >= (how.least if hold_out else 1))
     if len(users) == 0:
         raise DataError(
-            f"no user of {data.name} has the {how.min_interactions} interactions that protocol '{how.name}' "
+            f"no user of {data.name} has the {how.least} interactions that protocol '{how.name}' "
             f"needs (the most is {int(counts.max(initial=0))}): use data with longer histories"
         )
-    newest = data.indptr[users + 1] - 1  # _arrange leaves each user's rows at the end of its run
-    train_counts = counts[users] - (2 if hold_out else 0)
-    indptr = run_ends(train_counts)
-    starts = newest + 1 - counts[users]
-    rows = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], train_counts)
-    nothing = np.full(len(users), -1, np.int32)
-    return Split(
-        data=data,
-        protocol=how,
-        seed=seed,
-        users=users,
-        train=Ragged(indptr, items[rows]),
-        valid=items[newest - 1] if hold_out else nothing,
-        test=items[newest] if hold_out else nothing,
-        dropped=data.n_users - len(users),
-        held_out=hold_out,
+    starts = data.indptr[1:] - counts  # _arrange leaves each user's rows at the end of its run
+    if cuts:
+        users, tested, validated = _after(how, data.name, when, users, starts, counts)
+    else:
+        tested = validated = np.full(len(users), how.held_out if hold_out else 0)
+    sizes = (counts[users] - validated - tested, validated, tested)
+    firsts = (starts[users], starts[users] + sizes[0], starts[users] + sizes[0] + validated)
+    train, valid, test = (
+        Ragged(run_ends(size), items[_rows(first, size)]) for first, size in zip(firsts, sizes, strict=True)
     )
+    return Split(data, how, seed, users, train, valid, test, data.n_users - len(users), hold_out)
+
+
+def _rows(firsts: Ids, counts: Ids) -> Ids:
+    """So many rows from each of these, one after another."""
+    ends = run_ends(counts)
+    return np.arange(ends[-1]) + np.repeat(firsts - ends[:-1], counts)
+
+
+def _after(how: Protocol, name: str, when: Ids, users: Ids, starts: Ids, counts: Ids) -> tuple[Ids, Ids, Ids]:
+    """Users with something to train on, and how many of their rows come after the points of time that cut.
+
+    Rows of one time stay together, with the older ones: a share is at most what was asked for.
+    """
+    ends = run_ends(counts[users])
+    times = when[_rows(starts[users], counts[users])]
+    shares = (how.test_share, how.test_share + how.valid_share)
+    last = [len(times) - 1 - int(len(times) * share) for share in shares]
+    cut = np.partition(times, last)[last]  # the newest times before the cuts
+    late = [np.add.reduceat((times > time).astype(np.int64), ends[:-1]) for time in cut]
+    tested, validated = late[0], late[1] - late[0]
+    trains = late[1] < counts[users]
+    for what, found in (("test", tested[trains]), ("validation", validated[trains])):
+        if not found.any():
+            raise DataError(
+                f"protocol '{how.name}' leaves no user of {name} with training and {what} items: "
+                "few were there before and after its points of time, so use split=leave-out or other shares"
+            )
+    return users[trains], tested[trains], validated[trains]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -165,10 +197,12 @@ def _arrange(
     distinct: bool,
     n_items: int,
     out: Any,
+    when: Any,
 ) -> Any:
     """Order each user's rows with ties resolved, optionally keep the newest row of each item.
 
-    A user's kept rows stand at the end of its run in ``out``, newest last; returns how many there are.
+    A user's kept rows stand at the end of its run in ``out``, newest last, their times in ``when`` unless
+    that is empty; returns how many there are.
     """
     counts = np.empty(len(indptr) - 1, np.int64)
     mark = np.full(n_items, -1, np.int64)
@@ -194,6 +228,8 @@ def _arrange(
                 mark[rows[i]] = u
             at -= 1
             out[at] = rows[i]
+            if len(when):
+                when[at] = times[start + i]  # rows of one time changed places among themselves
         counts[u] = end - at
     return counts
 

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.data.clients import sorted_distinct
 from fedrec.data.split import Candidates, Split
+from fedrec.evaluate.metrics import Ranks
 
 Which = Literal["valid", "test"]
 
 
 @dataclass(frozen=True, eq=False)
 class Exam:
-    """A validation and a test item per user, and what each is ranked against: drawn when first asked for."""
+    """Validation and test items, and what each is ranked against: drawn when first asked for."""
 
     split: Split
 
@@ -35,11 +36,6 @@ class Exam:
         return self.split.candidates
 
     @property
-    def trained(self) -> Ragged:
-        """Left out where the whole catalogue is ranked."""
-        return self.split.trained
-
-    @property
     def known(self) -> Ragged | None:
         """Histories that the test item is ranked from, where they hold more than was trained on."""
         return self.split.known if self.split.protocol.known == "validation" else None
@@ -47,7 +43,7 @@ class Exam:
     @cached_property
     def seen(self) -> Ragged:
         """What a device does not offer its user when the test item is ranked: what it knows."""
-        return self.trained if self.known is None else sorted_distinct(*self.known)
+        return self.split.trained if self.known is None else self.known_before
 
     @property
     def n_items(self) -> int:
@@ -55,12 +51,45 @@ class Exam:
 
     @property
     def n_users(self) -> int:
-        return len(self.split.valid)
+        return self.split.n_users
 
-    def positives(self, which: Which) -> NDArray[np.int32]:
-        return self.valid if which == "valid" else self.test
+    def held(self, which: Which) -> Ragged:
+        return self.split.valid_items if which == "valid" else self.split.test_items
+
+    @cached_property
+    def one_each(self) -> bool:
+        """One item per user, so that an item's place is its user's number."""
+        single = np.arange(self.n_users + 1)
+        return all(np.array_equal(h.indptr, single) for h in (self.split.valid_items, self.split.test_items))
+
+    def places(self, which: Which, users: Ids) -> Ids:
+        """Where the held-out items of some users stand among all of them."""
+        return users if self.one_each else self.held(which).places(users)
+
+    def unranked(self, which: Which) -> Ranks:
+        """A place for every held-out item."""
+        held = self.held(which)
+        owners = None if self.one_each else np.repeat(np.arange(self.n_users), np.diff(held.indptr))
+        return Ranks.none(len(held.items), owners)
+
+    def left_out(self, which: Which) -> Ragged:
+        """What takes no part where the whole catalogue is ranked, unless it is the item that is asked for."""
+        return self.split.met if which == "test" else self.known_before
+
+    @cached_property
+    def known_before(self) -> Ragged:
+        """Training items and those for validation, sorted and distinct."""
+        return sorted_distinct(*self.split.known)
 
     def lines(self, which: Which, users: Ids) -> NDArray[np.int32]:
-        """A line per user: the held-out item, then its candidates."""
+        """A line per user: the held-out items, padded with -1, then the candidates."""
         candidates = self.candidates.valid if which == "valid" else self.candidates.test
-        return np.column_stack([self.positives(which)[users], candidates[users]])
+        held, items = self.held(which), self.held(which).items
+        if self.one_each:
+            return np.column_stack([items[users], candidates[users]])
+        counts = held.counts(users)
+        most = int(counts.max(initial=1))
+        lines = np.full((len(users), most + candidates.shape[1]), -1, np.int32)
+        lines[:, most:] = candidates[users]
+        lines[:, :most][np.arange(most) < counts[:, None]] = items[held.places(users)]
+        return lines

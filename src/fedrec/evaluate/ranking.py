@@ -1,4 +1,4 @@
-"""Where each user's held-out item comes among its candidates, and what a model would recommend.
+"""Where each held-out item comes among its user's candidates, and what a model would recommend.
 
 Users are taken in blocks, each block scored and counted at once: users × items is never held.
 Scorers are called from several threads at a time. Ties and non-finite scores rank against the
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.blocks import in_order, run_blocks
-from fedrec.core.ragged import Ragged
+from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.scorer import FromHistory, Prepares, Scorer
 from fedrec.evaluate.exam import Exam, Which
 from fedrec.evaluate.metrics import Ranks
@@ -26,7 +26,7 @@ Blocks = Sequence[NDArray[np.int64]]
 def rank_sampled(
     scorer: Scorer, exam: Exam, which: Which, threads: int = 1, blocks: Blocks | None = None
 ) -> Ranks:
-    """Rank each user's held-out item against the candidates the protocol drew for it.
+    """Rank each held-out item against the candidates the protocol drew for its user.
 
     ``blocks`` says which users to score together, where a scorer has a preference.
     """
@@ -34,10 +34,9 @@ def rank_sampled(
     scorer = asked(scorer, exam, which)
 
     def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
-        items = exam.lines(which, users)
-        _count_sampled(scorer.some(users, items), items, *ranks[0])
+        _sampled(scorer, exam, which, users, ranks[0])
 
-    return _ranks(work, 1, exam, threads, blocks)[0]
+    return _ranks(work, (which,), exam, threads, blocks)[0]
 
 
 def asked(scorer: Scorer, exam: Exam, which: Which) -> Scorer:
@@ -47,28 +46,37 @@ def asked(scorer: Scorer, exam: Exam, which: Which) -> Scorer:
     return scorer
 
 
-def count_sampled(scores: NDArray[np.float32], items: NDArray[np.int32]) -> Ranks:
-    """Ranks from the scores of lines of an exam."""
-    ranks = Ranks.none(len(scores))
-    _count_sampled(scores, items, *ranks)
-    return ranks
+def _sampled(scorer: Scorer, exam: Exam, which: Which, users: NDArray[np.int64], ranks: Ranks) -> None:
+    items = exam.lines(which, users)
+    _count_sampled(scorer.some(users, items), items, exam.split.protocol.candidates, *ranks)
+
+
+def count_sampled(
+    scores: NDArray[np.float32], items: NDArray[np.int32], exam: Exam, which: Which, users: Ids, ranks: Ranks
+) -> None:
+    """Fill in the ranks of some users from the scores of their lines of an exam."""
+    places = exam.places(which, users)
+    found = Ranks.none(len(places))
+    _count_sampled(scores, items, exam.split.protocol.candidates, *found)
+    for kind, part in zip(ranks, found, strict=True):
+        kind[places] = part
 
 
 def rank_full(
     scorer: Scorer, exam: Exam, which: Which, threads: int = 1, blocks: Blocks | None = None
 ) -> Ranks:
-    """Rank each user's held-out item against all items it has not trained on.
+    """Rank each held-out item against all items that its user has not trained on.
 
-    When testing, the validation item is left out as well. The held-out item itself always takes part,
-    even where repeated rows (protocol ``paper``) put it among the training items.
+    Other held-out items of the user take no part, nor, when testing, those for validation. The held-out item
+    itself always takes part, even where repeated rows (protocol ``paper``) put it among the training items.
     """
 
-    scorer = asked(scorer, exam, which)
+    scorer, held, left_out = asked(scorer, exam, which), exam.held(which), exam.left_out(which)
 
     def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
-        _count_full(scorer.all(users), users, *_full(exam, which), *ranks[0])
+        _count_full(scorer.all(users), users, *held, *left_out, *ranks[0])
 
-    return _ranks(work, 1, exam, threads, blocks)[0]
+    return _ranks(work, (which,), exam, threads, blocks)[0]
 
 
 class Measured(NamedTuple):
@@ -76,7 +84,7 @@ class Measured(NamedTuple):
 
     valid: Ranks
     test: Ranks
-    full: Ranks  # of the test item among the whole catalogue
+    full: Ranks  # of the test items among the whole catalogue
     top: NDArray[np.int32]  # best first
     knew: bool  # the test item was ranked from all that the protocol lets a device know
 
@@ -87,34 +95,25 @@ def measure(
     """Validation and test among candidates, test among all, and top lists: what ranks is made once for all."""
     top = np.full((exam.n_users, k), -1, np.int32)
     tester, seen = asked(scorer, exam, "test"), exam.seen
+    held, left_out = exam.held("test"), exam.left_out("test")
 
     def work(users: NDArray[np.int64], ranks: Sequence[Ranks]) -> None:
         ready = _ready(scorer, users)
-        items = exam.lines("valid", users)
-        _count_sampled(ready.some(users, items), items, *ranks[0])
+        _sampled(ready, exam, "valid", users, ranks[0])
         ready = ready if tester is scorer else _ready(tester, users)
-        items = exam.lines("test", users)
-        _count_sampled(ready.some(users, items), items, *ranks[1])
+        _sampled(ready, exam, "test", users, ranks[1])
         scores = ready.all(users)
-        _count_full(scores, users, *_full(exam, "test"), *ranks[2])
+        _count_full(scores, users, *held, *left_out, *ranks[2])
         best, values = np.full((len(users), k), -1, np.int32), np.full((len(users), k), -np.inf, np.float32)
         _best(scores, users, *seen, False, best, values)
         top[users] = best
 
-    valid, test, full = _ranks(work, 3, exam, threads, blocks)
+    valid, test, full = _ranks(work, ("valid", "test", "test"), exam, threads, blocks)
     return Measured(valid, test, full, top, exam.known is None or tester is not scorer)
 
 
 def _ready(scorer: Scorer, users: NDArray[np.int64]) -> Scorer:
     return scorer.ready(users) if isinstance(scorer, Prepares) else scorer
-
-
-def _full(exam: Exam, which: Which) -> tuple[Any, ...]:
-    """Positives, what else is masked, and what was trained on."""
-    positives = exam.positives(which)
-    # Nothing else is masked for validation: the positive, never masked, stands in for "no such item".
-    masked = exam.valid if which == "test" else positives
-    return positives, masked, exam.trained.indptr, exam.trained.items
 
 
 def top_k(
@@ -153,23 +152,24 @@ def _block(n_items: int) -> int:
 
 def _ranks(
     work: Callable[[NDArray[np.int64], Sequence[Ranks]], None],
-    kinds: int,
+    whiches: Sequence[Which],
     exam: Exam,
     threads: int,
     blocks: Blocks | None,
 ) -> list[Ranks]:
-    ranks = [Ranks.none(exam.n_users) for _ in range(kinds)]
+    ranks = [exam.unranked(which) for which in whiches]
     size = _block(exam.n_items)
     if blocks is None:
         starts = range(0, exam.n_users, size)
         blocks = [np.arange(start, min(start + size, exam.n_users)) for start in starts]
 
     def block(users: NDArray[np.int64]) -> None:
-        mine = [Ranks.none(len(users)) for _ in range(kinds)]
+        places = [exam.places(which, users) for which in whiches]
+        mine = [Ranks.none(len(at)) for at in places]
         work(users, mine)
-        for whole, part in zip(ranks, mine, strict=True):
+        for whole, part, at in zip(ranks, mine, places, strict=True):
             for values, found in zip(whole, part, strict=True):
-                values[users] = found
+                values[at] = found
 
     for _ in in_order(block, blocks, threads):
         pass
@@ -177,62 +177,65 @@ def _ranks(
 
 
 @nb.njit(cache=True, nogil=True)
-def _count_sampled(scores: Any, items: Any, ahead: Any, ties: Any, among: Any) -> None:
-    """Column 0 is the positive, the rest its candidates, padded with -1."""
+def _count_sampled(scores: Any, items: Any, candidates: int, ahead: Any, ties: Any, among: Any) -> None:
+    """The last columns are the candidates, those before them positives; both are padded with -1."""
+    first = scores.shape[1] - candidates
+    at = 0
     for row in range(len(scores)):
-        positive = scores[row, 0]
-        finite = np.isfinite(positive)
-        for c in range(1, scores.shape[1]):
-            if items[row, c] < 0:
-                continue
-            score = scores[row, c]
-            among[row] += 1
-            ahead[row] += not (finite and np.isfinite(score) and score < positive)
-            ties[row] += finite and score == positive
+        for p in range(first):
+            if items[row, p] < 0:
+                break
+            positive = scores[row, p]
+            finite = np.isfinite(positive)
+            for c in range(first, scores.shape[1]):
+                if items[row, c] < 0:
+                    continue
+                score = scores[row, c]
+                among[at] += 1
+                ahead[at] += not (finite and np.isfinite(score) and score < positive)
+                ties[at] += finite and score == positive
+            at += 1
 
 
 @nb.njit(cache=True, nogil=True)
 def _count_full(
     scores: Any,
     users: Any,
-    positives: Any,
-    masked: Any,
-    indptr: Any,
-    trained: Any,
+    held_ptr: Any,
+    held: Any,
+    out_ptr: Any,
+    out: Any,
     ahead: Any,
     ties: Any,
     among: Any,
 ) -> None:
     """Count over the whole catalogue without a branch, then take back the items that do not take part."""
     n_items = scores.shape[1]
+    low = np.float32(-np.inf)
+    at = 0
     for row, u in enumerate(users):
-        own = trained[indptr[u] : indptr[u + 1]]
-        positive = scores[row, positives[u]]
-        finite = np.isfinite(positive)
-        low = np.float32(-np.inf)
-        behind = 0
-        equal = 0
-        for i in range(n_items):
-            score = scores[row, i]
-            behind += (score < positive) & (score > low)
-            equal += score == positive
-        count = n_items - 1
-        equal -= 1  # the positive itself
-        extra = masked[u]
-        at = np.searchsorted(own, extra)
-        if at < len(own) and own[at] == extra:  # already among the training items
-            extra = positives[u]
-        for j in range(len(own) + 1):
-            i = own[j] if j < len(own) else extra
-            if i == positives[u]:
-                continue
-            score = scores[row, i]
-            behind -= (score < positive) & (score > low)
-            equal -= score == positive
-            count -= 1
-        among[row] = count
-        ahead[row] = count - behind if finite else count
-        ties[row] = equal if finite else 0
+        for p in held[held_ptr[u] : held_ptr[u + 1]]:
+            positive = scores[row, p]
+            finite = np.isfinite(positive)
+            behind = 0
+            equal = 0
+            for i in range(n_items):
+                score = scores[row, i]
+                behind += (score < positive) & (score > low)
+                equal += score == positive
+            count = n_items - 1
+            equal -= 1  # the positive itself
+            for i in out[out_ptr[u] : out_ptr[u + 1]]:
+                if i == p:
+                    continue
+                score = scores[row, i]
+                behind -= (score < positive) & (score > low)
+                equal -= score == positive
+                count -= 1
+            among[at] = count
+            ahead[at] = count - behind if finite else count
+            ties[at] = equal if finite else 0
+            at += 1
 
 
 @nb.njit(cache=True, nogil=True)

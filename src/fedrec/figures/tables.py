@@ -57,8 +57,10 @@ def leaking(result: dict[str, Any]) -> bool:
 def about(result: dict[str, Any]) -> str:
     """How the figures came about, in a few lines."""
     rule = result["protocol_settings"]
+    asked = result.get("users_tested")
+    tested = "" if asked in (None, result["users"]) else f", {asked:,} with test items"
     lines = [
-        f"{result['users']:,} users ({result['users_dropped']:,} dropped), {result['items']:,} items; "
+        f"{result['users']:,} users ({result['users_dropped']:,} dropped{tested}), {result['items']:,} items; "
         f"negatives from {rule['negatives_from']} items"
         + ("" if result["all_data"] else f"; selected on validation {rule['select_on']}")
     ]

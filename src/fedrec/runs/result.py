@@ -119,6 +119,7 @@ def result_of(
         "users": parts.n_users,
         "items": parts.n_items,
         "users_dropped": parts.dropped,
+        "users_tested": measured.test.n_users if measured else None,
         "users_short_of_candidates": parts.candidates.short if measured else 0,
         "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
         "notes": [said for part in chain(method) if (said := part.note(parts.catalog))]
@@ -166,5 +167,16 @@ def rank_table(parts: Split, measured: Measured | None) -> Any:
         else {"valid": measured.valid, "test": measured.test, "test_full": measured.full}
     )
     for name, ranks in kinds.items():
-        columns |= {f"{name}_rank": ranks.ahead, f"{name}_ties": ranks.ties, f"{name}_among": ranks.among}
-    return pl.DataFrame({k: np.asarray(v) if k != "user" else v for k, v in columns.items()})
+        for count, values in zip(("rank", "ties", "among"), ranks, strict=True):
+            columns[f"{name}_{count}"] = _of_users(values, ranks, parts.n_users)
+    return pl.DataFrame(columns)
+
+
+def _of_users(values: Any, ranks: Ranks, n_users: int) -> Any:
+    """A number per user, or where several items are held out a list of them."""
+    import polars as pl
+
+    if ranks.users is None:
+        return values
+    ends = np.cumsum(np.bincount(ranks.users, minlength=n_users))[:-1]
+    return pl.Series([part.tolist() for part in np.split(values, ends)], dtype=pl.List(pl.Int32))

@@ -102,7 +102,7 @@ class Simulation:
         users = server.cohort(number)
         inside = evaluate and self.split.held_out and self.view == "own" and self.replays  # rows are at hand
         ask = Ask(self.single, (lambda block: self.exam.lines("valid", block)) if inside else None)
-        report, ranks, busy = Report(), Ranks.none(self.split.n_users), np.zeros(2)
+        report, ranks, busy = Report(), self.exam.unranked("valid"), np.zeros(2)
         start = time.perf_counter()
         try:
             for turn, group in enumerate(server.groups(number, users)):
@@ -133,9 +133,8 @@ class Simulation:
     def _count(self, answer: Answer, ranks: Ranks) -> None:
         """Where the validation items came that devices scored within the round."""
         if answer.scores is not None:
-            found = count_sampled(answer.scores, self.exam.lines("valid", answer.users))
-            for kind, part in zip(ranks, found, strict=True):
-                kind[answer.users] = part
+            users = answer.users
+            count_sampled(answer.scores, self.exam.lines("valid", users), self.exam, "valid", users, ranks)
 
     def _record(self, before: Moment, report: Report, loss: float, asked: int) -> Round:
         sent = report.clients - report.dropped

@@ -67,13 +67,14 @@ def given_away(old: Split, new: Split, users: Places, items: Places) -> int:
     spared = old.forbidden  # what was trained on is among it
     owner = np.repeat(np.arange(old.n_users), np.diff(spared.indptr))
     known = owner * old.n_items + spared.items  # ascending, as runs are sorted
-    leaks = np.zeros(len(users[0]), np.bool_)
-    for asked in (new.valid, new.test):
-        item = code[asked[users[1]]]
-        pair = users[0] * old.n_items + item
+    leaking: set[int] = set()
+    for asked in (new.valid_items, new.test_items):
+        item = code[asked.items[asked.places(users[1])]]
+        user = np.repeat(users[0], asked.counts(users[1]))
+        pair = user * old.n_items + item
         at = np.minimum(np.searchsorted(known, pair), len(known) - 1)
-        leaks |= (item >= 0) & (known[at] == pair)
-    return int(leaks.sum())
+        leaking |= set(user[(item >= 0) & (known[at] == pair)].tolist())
+    return len(leaking)
 
 
 def _related(old: Split, new: Split, items: Places) -> None:

@@ -28,6 +28,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated
 from fedrec.core.protocol import protocol as named_protocol
 from fedrec.data.interactions import Interactions
+from fedrec.evaluate.metrics import each_user
 from fedrec.methods import make, settings_of, spec_of
 from fedrec.runs import api
 from fedrec.runs.config import fingerprint
@@ -85,15 +86,19 @@ class Line:
         return replace(self, results=self.results[:seeds], folders=self.folders[:seeds])
 
     def gains(self, metric: str = "ndcg", full: bool = False) -> NDArray[np.float64]:
-        """What each user's test item gained, averaged over seeds: 1 for a hit, or its discount."""
+        """What each user's test items gained, averaged over them and over seeds: 1 for a hit, or its discount."""
         import polars as pl
 
         per_seed = []
         for folder in self.folders:
             column = "test_full_rank" if full else "test_rank"
-            ranks = pl.read_parquet(folder / "ranks.parquet", glob=False)[column].to_numpy()
+            found, users = pl.read_parquet(folder / "ranks.parquet", glob=False)[column], None
+            if isinstance(found.dtype, pl.List):  # several items of a user, or none
+                users = np.repeat(np.arange(len(found)), found.list.len().to_numpy())
+                found = found.explode().drop_nulls()
+            ranks = found.to_numpy()
             hit = (ranks < K).astype(np.float64)
-            per_seed.append(hit if metric == "hr" else hit / np.log2(ranks + 2.0))
+            per_seed.append(each_user(hit if metric == "hr" else hit / np.log2(ranks + 2.0), users))
         return np.asarray(np.mean(per_seed, axis=0))
 
 

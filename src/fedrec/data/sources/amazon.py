@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedrec.data.sources.find import Part, Place
-from fedrec.data.sources.rows import delimited
+from fedrec.data.sources.rows import delimited, rating_column
 from fedrec.data.sources.source import Columns, Counts, Source
 
 
@@ -21,6 +21,7 @@ SOURCES = (
         home="https://github.com/Zhangcx19/IJCAI-23-PFedRec",
         terms="no licence text was found: research use, do not pass on",
         by_hand="no official direct download of these rows is known",
+        ratings=lambda part: rating_column(part, ",", ("user", "item", "rating", "time")),
         counts=Counts(63_836, 8_072, 11_830),
         minimum=5,
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fedrec.core.errors import DataError
 from fedrec.data.sources.source import Columns, Counts, Source
+from fedrec.data.sources.table import rated
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,16 +18,23 @@ if TYPE_CHECKING:
     from fedrec.data.sources.find import Place
 
 
-def read_source(source: Source, place: Place) -> Interactions:
-    """Read a data set from where it lies."""
+def read_source(source: Source, place: Place, min_rating: float | None = None) -> Interactions:
+    """Read a data set from where it lies; only rows rated high enough, where that is asked for."""
     part = place.part(*source.files)
     if part is None:
         raise DataError(f"{place.path} holds none of {', '.join(source.files)}: put one of them there")
-    data = build(source.name, source.read(place, part))
-    if source.minimum > 1:
-        data = data.at_least(source.minimum)
-    difference = compare(data, source.counts)
+    columns = source.read(place, part)
+    data = _whole(source, columns)
+    difference = compare(data, source.counts)  # before anything is left out on purpose
+    if min_rating is not None:
+        assert source.ratings is not None
+        data = _whole(source, columns.only(rated(source.ratings(part), part, min_rating, len(columns.users))))
     return replace(data, notes=(*data.notes, difference)) if difference else data
+
+
+def _whole(source: Source, columns: Columns) -> Interactions:
+    data = build(source.name, columns)
+    return data.at_least(source.minimum) if source.minimum > 1 else data
 
 
 def compare(data: Interactions, counts: Counts | None) -> str:

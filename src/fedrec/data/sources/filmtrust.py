@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedrec.data.sources.find import Part, Place
-from fedrec.data.sources.rows import delimited
+from fedrec.data.sources.rows import delimited, rating_column
 from fedrec.data.sources.source import Columns, Counts, Source
 
 
@@ -22,6 +22,7 @@ SOURCES = (
         terms="no licence text was found: research use, do not pass on",
         archives=("filmtrust.zip",),
         urls=("https://guoguibing.github.io/librec/datasets/filmtrust.zip",),
+        ratings=lambda part: rating_column(part, " ", ("user", "item", "rating")),
         counts=Counts(35_497, 1_508, 2_071),
     ),
 )

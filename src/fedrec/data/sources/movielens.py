@@ -9,12 +9,17 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
 
 from fedrec.data.sources.find import Part, Place
-from fedrec.data.sources.rows import delimited
+from fedrec.data.sources.rows import delimited, rating_column
 from fedrec.data.sources.source import Columns, Counts, Source
-from fedrec.data.sources.table import read_table
+from fedrec.data.sources.table import Table, read_table
 
+if TYPE_CHECKING:
+    import polars as pl
+
+ROW = ("user", "item", "rating", "time")
 Titles = dict[Hashable, str]
 Genres = dict[Hashable, tuple[str, ...]]
 
@@ -66,6 +71,18 @@ def read_csv(place: Place, part: Part) -> Columns:
     return Columns(columns.users, columns.items, columns.times, titles, genres)
 
 
+def tab_ratings(part: Part) -> pl.Series:
+    return rating_column(part, "\t" if part.name == "u.data" else ",", ROW)
+
+
+def dat_ratings(part: Part) -> pl.Series:
+    return rating_column(part, "::", ROW)
+
+
+def csv_ratings(part: Part) -> pl.Series:
+    return Table(part).read({"rating": "rating"})["rating"]
+
+
 def _names(rows: list[list[str]]) -> tuple[Titles, Genres]:
     """Titles and genres by id, from rows of id, title, genre|genre; a header has no number as id."""
     titles: Titles = {}
@@ -99,10 +116,12 @@ def _release(
         urls=(f"{BASE}/{name}.zip",),
         md5=True,
         counts=counts,
+        ratings=RATINGS[files],
     )
 
 
 TABS, DAT, CSV = ("u.data", "ratings.dat"), ("ratings.dat",), ("ratings.csv",)
+RATINGS = {TABS: tab_ratings, DAT: dat_ratings, CSV: csv_ratings}
 SOURCES = (
     _release("ml-100k", "MovieLens 100K", read_100k, TABS, Counts(100_000, 943, 1_682)),
     _release("ml-1m", "MovieLens 1M", read_dat, DAT, Counts(1_000_209, 6_040, 3_706)),

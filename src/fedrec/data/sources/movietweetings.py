@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedrec.data.sources.movielens import read_dat
+from fedrec.data.sources.movielens import dat_ratings, read_dat
 from fedrec.data.sources.source import Counts, Source
 
 BASE = "https://raw.githubusercontent.com/sidooms/MovieTweetings/master/snapshots/100K"
@@ -16,6 +16,7 @@ SOURCES = (
         home="https://github.com/sidooms/MovieTweetings",
         terms="MIT licence: free use, keep the copyright and permission notice with it",
         urls=(f"{BASE}/ratings.dat", f"{BASE}/movies.dat"),
+        ratings=dat_ratings,
         counts=Counts(100_000, 16_554, 10_506),
     ),
 )

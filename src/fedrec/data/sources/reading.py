@@ -46,8 +46,8 @@ class Reading:
             given["items"] = str(Path(self.items).expanduser().resolve())
         return given
 
-    def refuse_for(self, name: str) -> None:
-        """A data set with a name is read as it is known."""
+    def refuse_for(self, name: str, ratings: bool) -> None:
+        """A data set with a name is read as it is known; a lowest rating is for those that have ratings."""
         if any(column is not None for column in (self.user, self.item, self.time)):
             raise DataError(f"the columns of '{name}' are known: name columns for files of your own only")
         if self.items is not None:
@@ -55,10 +55,9 @@ class Reading:
                 f"the items of '{name}' come with it: name items for files of your own only, "
                 f"or when you import one"
             )
-        if self.min_rating is not None:
+        if self.min_rating is not None and not ratings:
             raise DataError(
-                f"the ratings of '{name}' are not kept: a lowest rating applies to files of your own only, "
-                f"or when you import one"
+                f"'{name}' has no ratings: leave --min-rating out (of a file of your own, give it at the import)"
             )
 
 

@@ -54,6 +54,12 @@ def delimited(part: Part, separator: str, columns: Sequence[str], text: Sequence
     return complete(frame, part)
 
 
+def rating_column(part: Part, separator: str, columns: Sequence[str]) -> pl.Series:
+    """The column called ``rating``, as text: some publishers have half stars."""
+    wanted = [name if name == "rating" else "_" for name in columns]
+    return delimited(part, separator, wanted, text=("rating",))["rating"]
+
+
 def complete(frame: pl.DataFrame, part: Part | str) -> pl.DataFrame:
     """The rows, which must all be whole; blank lines are not rows."""
     frame = drop_blank(frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ class Columns:
     titles: Mapping[Hashable, str] | None = None
     genres: Mapping[Hashable, tuple[str, ...]] | None = None
 
+    def only(self, rows: pl.Series) -> Columns:
+        """The same with these rows alone."""
+        times = None if self.times is None else self.times.filter(rows)
+        return replace(self, users=self.users.filter(rows), items=self.items.filter(rows), times=times)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -47,6 +52,9 @@ class Source:
     md5: bool = False  # the publisher puts URL.md5 beside URL
     by_hand: str = ""  # why it is not downloaded
     counts: Counts | None = None
+    ratings: Callable[[Part], pl.Series] | None = (
+        None  # of the rows in file order; none where it has no ratings
+    )
     minimum: int = 1  # rows per user that belong to the definition of the set
 
     @property

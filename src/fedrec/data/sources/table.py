@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,13 +69,7 @@ def read_table(
     found = Columns(frame["user"], frame["item"], times, titles, genres)
     if min_rating is None:
         return found
-    liked = rated(frame["rating"], table.part, min_rating)
-    return replace(
-        found,
-        users=found.users.filter(liked),
-        items=found.items.filter(liked),
-        times=None if times is None else times.filter(liked),
-    )
+    return found.only(rated(frame["rating"], table.part, min_rating, frame.height))
 
 
 def check_distinct(part: Part | str, columns: Mapping[str, str | None]) -> None:
@@ -89,10 +82,12 @@ def check_distinct(part: Part | str, columns: Mapping[str, str | None]) -> None:
             )
 
 
-def rated(ratings: pl.Series, part: Part | str, least: float) -> pl.Series:
-    """Which rows are rated ``least`` or more; every row must have a number as its rating."""
+def rated(ratings: pl.Series, part: Part | str, least: float, rows: int) -> pl.Series:
+    """Which of the rows are rated ``least`` or more; every row must have a number as its rating."""
     import polars as pl
 
+    if len(ratings) != rows:
+        raise DataError(f"{rows - len(ratings)} rows of {part} have no rating: give numbers")
     numbers = ratings.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.null_count():
         row = numbers.is_null().arg_true()[0]
