@@ -220,9 +220,10 @@ def test_what_a_newcomer_named_last_counts_most(spec: str) -> None:
     """Likes of both tastes, in two orders: the taste that was named last wins."""
     parts = split(two_tastes(), "paper" if spec == "fedrap" else "strict")
     settings: dict[str, Any] = {"dim": 8, "half_life": 1, "floor": 0.01}
-    settings |= {"fedrap": {"lr_args": 10}, "fedncf": NCF.model_dump(include={"hidden", "lr", "eta", "lr_layers"})}.get(
-        spec, {}
-    )
+    settings |= {
+        "fedrap": {"lr_args": 10},
+        "fedncf": NCF.model_dump(include={"hidden", "lr", "eta", "lr_layers"}),
+    }.get(spec, {})
     rounds = {"fedncf": 150, "fedrap": 30}.get(spec, 60)
     simulation = played(make(f"{spec}+recent", settings), parts, rounds)
     even, odd = [2, 8, 12], [3, 9, 13]

@@ -30,7 +30,11 @@ OPTIONS: dict[str, dict[str, object]] = {
     "threshold": {"prox": 0.02, "schedule": "fixed"},
     "stops early": {"tolerance": 0.05},
     "recent": {"recent": {"half_life": 2, "floor": 0.1}},
-    "recent, several batches": {"recent": {"half_life": 2, "floor": 0.1}, "batch_size": 16, "weight_decay": 1e-3},
+    "recent, several batches": {
+        "recent": {"half_life": 2, "floor": 0.1},
+        "batch_size": 16,
+        "weight_decay": 1e-3,
+    },
 }
 
 

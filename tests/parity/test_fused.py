@@ -18,7 +18,13 @@ from fedrec.testing import scores
 
 TOLERANCE = 1e-5
 SPECS = ["fedmf", "pfedrec", "fedrecon", "fedmf+dualper", "fedrecon+dualper", "fedmf+gel", "pfedrec+gel"]
-SPECS += ["fedmf+recent", "pfedrec+recent", "fedrecon+recent", "fedrecon+recent+dualper", "pfedrec+gel+recent"]
+SPECS += [
+    "fedmf+recent",
+    "pfedrec+recent",
+    "fedrecon+recent",
+    "fedrecon+recent+dualper",
+    "pfedrec+gel+recent",
+]
 
 
 def far(a: np.ndarray, b: np.ndarray) -> float:
