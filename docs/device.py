@@ -216,6 +216,7 @@ def one_phase(p, state, recipe, phase, items, labels):
         n = int(labels.sum())
         weights[:n] = by_age(np.arange(n)[::-1], *phase["recency"])
         weights[:n] /= weights[:n].mean()
+        weights[n:] = np.repeat(weights[:n], private["negatives_per_positive"])[: len(items) - n]
     for epoch, key in enumerate(phase["orders"]):
         at, total = order(int(key, 16), len(items)), 0.0
         size = len(at) if private["one_step"] else private["batch"]

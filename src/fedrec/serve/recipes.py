@@ -54,7 +54,7 @@ TRAIN = (
 )
 WEIGHTS = (
     "A like's part of the loss is weighted by floor + (1 − floor)·½^(age / half-life), over the mean of these weights, "
-    "with the half-life and floor of `recency`; the newest like has age 0."
+    "with the half-life and floor of `recency`; the newest like has age 0, and a like's negatives weigh what it does."
 )
 SECRET = (
     "The keys are those of run.recommend(likes=…), so that lists can be compared. A device that uses keys of its own "
