@@ -3,14 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := torch,dev
 
-.PHONY: demo test lint fuzz published clean
+.PHONY: demo test slow-test lint fuzz published clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed
 	$(BIN)/python -m fedrec.cli.demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not published"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not published and not slow"
+
+slow-test: .venv/installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -197,3 +197,16 @@ def test_groups_name_slots(tastes: Interactions) -> None:
     with pytest.raises(FedrecError) as error:
         fedrec.run(Named(trains="itms"), tastes, rounds=1)
     assert str(error.value) == "a group of named names 'itms', which is no slot: did you mean 'items'?"
+
+
+@pytest.mark.parametrize("user", [3, 3.0, np.float32(3), np.int64(3), "3"])
+def test_ids_that_are_whole_numbers(tastes: Interactions, user: Any) -> None:
+    run = fedrec.run("popularity", tastes)
+    assert run.recommend(user, k=3).equals(run.recommend(3, k=3))
+    assert run.recommend(likes=[user], k=3).equals(run.recommend(likes=[3], k=3))
+
+
+@pytest.mark.parametrize("user", [3.5, float("nan"), float("inf")])
+def test_ids_that_are_no_whole_numbers(tastes: Interactions, user: float) -> None:
+    with pytest.raises(FedrecError, match=f"user '{user}' took no part in this run"):
+        fedrec.run("popularity", tastes).recommend(user)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,45 @@ def test_a_result_stays_while_a_run_is_extended(
     with pytest.raises(FedrecError, match="is being extended to 9 rounds and is at 4: go on with"):
         fedrec.open(path, tastes)
     assert fedrec.resume(path, data=tastes).result["rounds"] == 9
+
+
+@pytest.fixture
+def room() -> Iterator[Callable[[int], None]]:
+    """Lets no file of this process grow beyond so many bytes: the system itself refuses, as a full disk does."""
+    resource = pytest.importorskip("resource")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+# What is written first does not fit; a line of history; the data; the checkpoint; the ranks.
+@pytest.mark.parametrize("size", [0, 300, 900, 3000, 4500])
+def test_a_disk_without_room(
+    tastes: Interactions, path: Path, tmp_path: Path, room: Callable[[int], None], size: int
+) -> None:
+    before = (path / "result.json").read_bytes(), (path / "ranks.parquet").read_bytes()
+    room(size)
+    with pytest.raises(FedrecError, match=r"cannot write in .*: File too large; make room or choose another"):
+        fedrec.run("fedmf", tastes, rounds=2, settings=SMALL, out=tmp_path / "new")
+    with pytest.raises(FedrecError, match=r"cannot write in .*: File too large; make room or choose another"):
+        fedrec.resume(path, rounds=5, data=tastes)
+    room(10**9)
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert ((path / "result.json").read_bytes(), (path / "ranks.parquet").read_bytes()) == before
+    assert fedrec.open(path, tastes).result["rounds"] == 2
+    assert fedrec.resume(path, rounds=5, data=tastes).result["rounds"] == 5
+
+
+def test_no_room_for_tables_and_exports(
+    tastes: Interactions, path: Path, tmp_path: Path, room: Callable[[int], None]
+) -> None:
+    run = fedrec.open(path, tastes)
+    room(100)
+    for name, write in (("a.csv", run.recommend_all), ("a.parquet", run.recommend_all), ("m.st", run.export)):
+        with pytest.raises(FedrecError, match=f"cannot write .*{name}: File too large"):
+            write(tmp_path / name)
+    room(10**9)
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "taken/inside"])

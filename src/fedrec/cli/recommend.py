@@ -107,13 +107,16 @@ def export(
 ) -> None:
     """The shared part of a run as one file of plain arrays, for devices and browsers."""
     import fedrec
+    from fedrec.serve.export import recipe_in
 
     path = fedrec.open(run, data).export(file)
-    size = path.stat().st_size
+    size, recipe = path.stat().st_size, recipe_in(path)
     if json:
-        say_json({"file": str(path), "bytes": size})
-    else:
-        say(f"{path}: {size / 2**20:.1f} MB; docs/export.md says how to read it")
+        say_json({"file": str(path), "bytes": size, "recipe": recipe["score"] is not None})
+        return
+    say(f"{path}: {size / 2**20:.1f} MB; docs/export.md says how to read it")
+    if recipe["score"] is None:
+        say(recipe["words"][0])
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from fedrec.core.method import Method
 from fedrec.core.optim import Gradient, Optimizer
 from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.recency import Recency
+from fedrec.core.recipe import Recipe, recipe_of
 from fedrec.core.serverstep import mean_of_moves
 from fedrec.core.slots import Arrays, Catalog, Owner, Slot
 from fedrec.core.trials import Trials
@@ -138,7 +139,7 @@ class Federated(Method):
     reveals: ClassVar[str]  # what one upload tells a server that sees it alone
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A kernel is a promise about a class's mathematics: who changes a verb makes it anew, or has none."""
+        """Kernel and recipe promise a class's mathematics: who changes a verb makes them anew, or has none."""
         super().__init_subclass__(**options)
 
         def made_by(name: str) -> int:
@@ -147,6 +148,8 @@ class Federated(Method):
 
         if any(made_by(verb) < made_by("kernel") for verb in VERBS):
             cls.kernel = Federated.kernel  # type: ignore[method-assign]
+        if any(made_by(verb) < made_by("recipe") for verb in VERBS):
+            cls.recipe = Federated.recipe  # type: ignore[method-assign]
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         """The arrays, their owners and how they start."""
@@ -199,6 +202,10 @@ class Federated(Method):
     def kernel(self, catalog: Catalog) -> Kernel | None:
         """The compiled form that it can run in."""
         return None
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        """How a device without fedrec scores, where plain arrays are enough; a kernel's description says it."""
+        return recipe_of(self.kernel(catalog))
 
     def diagnose(self, shared: Arrays) -> dict[str, Any]:
         """Figures of the merged arrays, for the history of every round."""

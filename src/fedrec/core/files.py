@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,3 +28,11 @@ def replacing(path: Path) -> Iterator[IO[Any]]:
 def write(path: Path, text: str) -> None:
     with replacing(path) as file:
         file.write(text.encode("utf-8"))
+
+
+def write_parquet(path: Path, frame: Any) -> None:
+    """A table of polars. It is made in memory: polars itself would say of a full disk that the file is wrong."""
+    made = io.BytesIO()
+    frame.write_parquet(made)
+    with replacing(path) as file:
+        file.write(made.getbuffer())

@@ -14,6 +14,7 @@ from fedrec.core.kernel import Kernel
 from fedrec.core.method import Method, check_named
 from fedrec.core.optim import Gradient
 from fedrec.core.ragged import Ragged
+from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Arrays, Catalog, Slot
 from fedrec.core.upload import Total, Uploads
 
@@ -76,6 +77,9 @@ class Wrapper(GradientMethod):
 
     def kernel(self, catalog: Catalog) -> Kernel | None:
         return None  # a wrapper that knows its kernel says so
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        return None  # and so for its recipe
 
     # -- forwarded: a test holds that nothing is missing ---------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedrec.core.errors import DataError
-from fedrec.core.files import replacing
+from fedrec.core.files import write_parquet
 from fedrec.data.interactions import Ids, Interactions
 from fedrec.data.sources.build import encode
 from fedrec.data.sources.rows import first_line
@@ -41,8 +41,7 @@ def keep(data: Interactions, path: Path) -> None:
     met = pl.concat([pl.DataFrame(rows), pl.DataFrame({"user": user_ids.gather(idle)})], how="diagonal")
     notes = pl.DataFrame({"note": pl.Series(data.notes, dtype=pl.String)})
     frame = pl.concat([pl.DataFrame(catalogue), met[order], notes], how="diagonal")
-    with replacing(path) as file:
-        frame.write_parquet(file)
+    write_parquet(path, frame)
 
 
 def read_kept(path: Path, name: str) -> Interactions:

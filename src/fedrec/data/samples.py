@@ -32,6 +32,11 @@ def draws_negatives(plan: list[Phase]) -> bool:
     return any(phase.part not in ONLY_POSITIVES for phase in plan)
 
 
+def turn(phase: int, epoch: int) -> int:
+    """The number of a pass within a round: what its order hangs on."""
+    return 1000 * phase + epoch
+
+
 class Samples(NamedTuple):
     """A block's clients side by side, shorter ones padded."""
 
@@ -80,9 +85,9 @@ def draw_samples(data: ClientData, seed: int, round: int, users: Ids, plan: list
             labels, mask = (np.zeros(shape, np.float32) for _ in range(2))
             weight = mask if phase.recency is None else np.zeros(shape, np.float32)
             batch = Batch(np.zeros(shape, np.int32), labels, mask, weight)
-            part, turn = PARTS[phase.part], 1000 * number + epoch
+            part, at = PARTS[phase.part], turn(number, epoch)
             longest = _lay_out(
-                key, part_key, keys, positives, counts, index, per_positive, part, turn,
+                key, part_key, keys, positives, counts, index, per_positive, part, at,
                 *(phase.recency or ALIKE), *batch,
             )  # fmt: skip
             passes.append(Batch(*(x[:, :longest] for x in batch)))

@@ -16,6 +16,7 @@ from fedrec.core.federated import Group
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.layers import mlp, mlp_slots
 from fedrec.core.optim import SGD
+from fedrec.core.recipe import Recipe, layers, linear, relu, rows, side_by_side, times, vector
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform, zeros
 
 Hidden = tuple[Annotated[int, Field(ge=1)], ...]
@@ -43,6 +44,9 @@ class Layers(GradientMethod):
     def logits(self, p: Any, i: Any) -> Any:
         return mlp(p, "layer", len(self.hidden) + 1, p.user, p.items[i])[..., 0]
 
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        return Recipe(layers("layer", len(self.hidden) + 1, side_by_side(vector("user"), rows("items"))))
+
 
 class NeuMF(GradientMethod):
     """The model of NeuMF: a product of vectors beside layers on other vectors."""
@@ -68,6 +72,11 @@ class NeuMF(GradientMethod):
 
         deep = relu(mlp(p, "layer", len(self.hidden), p.user_mlp, p.items_mlp[i]))
         return cat([p.user * p.items[i], deep], dim=-1) @ p.output_w + p.output_b
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        both = side_by_side(vector("user_mlp"), rows("items_mlp"))
+        deep = relu(layers("layer", len(self.hidden), both))
+        return Recipe(linear("output_w", "output_b", side_by_side(times("user", rows("items")), deep)))
 
 
 class Averaged(GradientMethod):

@@ -8,6 +8,7 @@ Adam, and sends the gradient of the shared part; the server takes a step of Adam
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -15,6 +16,7 @@ from pydantic import Field, model_validator
 from fedrec.core.federated import Batch, Context, Group, Params
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.optim import Adam, Gradient
+from fedrec.core.recipe import Recipe
 from fedrec.core.serverstep import ServerAdam, moment_slots
 from fedrec.core.slots import Arrays, Catalog, Slot
 from fedrec.core.upload import Total
@@ -64,6 +66,10 @@ class ServerSteps(GradientMethod):
             return pad(x, (0, short)).reshape(-1, self.batch_size).sum(1)
 
         return (by_batch(terms * batch.weight) / by_batch(batch.mask).clamp(min=1)).sum()
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        model = super().recipe(catalog)
+        return model and replace(model, one_step=True)
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         gradients = {name: -move / total.weight for name, move in total.sums.items()}

@@ -17,6 +17,7 @@ from fedrec.core.gradient import GradientMethod, Loss
 from fedrec.core.kernel import LogLinear
 from fedrec.core.layers import mlp, mlp_slots
 from fedrec.core.optim import SGD
+from fedrec.core.recipe import Recipe, layers, rows
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform
 
 
@@ -51,6 +52,11 @@ class PFedRec(GradientMethod):
 
     def kernel(self, catalog: Catalog) -> LogLinear | None:
         return None if self.hidden else LogLinear("items", "score", "bias", in_turn=True)
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        if self.hidden:
+            return Recipe(layers("score", len(self.hidden) + 1, rows("items")))
+        return super().recipe(catalog)
 
     def logits(self, p: Any, i: Any) -> Any:  # Eq. 6
         if self.hidden:

@@ -12,8 +12,8 @@ import numpy as np
 
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.factors import Factors
-from fedrec.core.federated import Federated, View
-from fedrec.core.files import replacing
+from fedrec.core.federated import View
+from fedrec.core.files import write_parquet
 from fedrec.core.method import Method
 from fedrec.core.ragged import Ragged
 from fedrec.core.scorer import Scorer
@@ -21,7 +21,7 @@ from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import rank_full, rank_sampled
-from fedrec.methods.central.base import CentralAtOnce
+from fedrec.methods.central.base import Central, CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem
 from fedrec.runs.border import check_view, path_of, several, whole
 from fedrec.runs.config import RunConfig
@@ -33,9 +33,11 @@ from fedrec.runs.train import Training
 from fedrec.serve.export import export
 from fedrec.serve.join import join, newcomers
 from fedrec.serve.models import load_model, save_model
+from fedrec.serve.recipes import for_device, for_yardstick
 from fedrec.serve.recommend import (
     at_least_one,
     find_item,
+    id_text,
     item_rows,
     joined_centrally,
     recommend,
@@ -195,11 +197,12 @@ class Run:
         """New clients as a scorer, and what they have met."""
         codes = [[find_item(self.split.data, like) for like in several(mine)] for mine in several(likes)]
         negatives, n_items = self.split.protocol.negatives_per_positive, self.split.n_items
-        if self.federated is None:
-            seen = newcomers(codes, n_items, negatives).trained
-            return seen, joined_centrally(self.method.label, self.scorer(), seen)
-        assert self.federated.selected is not None
         popular = np.bincount(self.split.trained.items, minlength=n_items).astype(np.float32)
+        if self.federated is None:
+            assert isinstance(self.method, Central)
+            seen = newcomers(codes, n_items, negatives).trained
+            return seen, joined_centrally(self.method, self.scorer(), seen, popular)
+        assert self.federated.selected is not None
         state = self.federated.selected.moment.server
         found = join(self.federated.server, state, codes, popular, negatives)
         return found.likes, found
@@ -219,17 +222,21 @@ class Run:
         return similar(data, item_rows(label, self.federated.server.slots, shared), item, k)
 
     def export(self, path: str | Path) -> Path:
-        """What a device needs to recommend without the server, as one file of plain arrays."""
-        if self.federated is None or not isinstance(self.method, Federated):
-            raise FedrecError(f"{self.method.label} cannot be exported for devices: it is not federated")
-        assert self.federated.selected is not None
-        state = self.federated.selected.moment.server
-        settings = self.result["settings"]
-        return export(self.federated.server, state, self.split, self.config.method, settings, path)
+        """What a device needs to recommend without the server: plain arrays and a recipe, in one file."""
+        path = path_of("path", path)
+        if self.federated is None:
+            assert isinstance(self.method, Central)
+            found, round = for_yardstick(self.method, self.scorer()), self.result["selected_round"]
+        else:
+            assert self.federated.selected is not None
+            state = self.federated.selected.moment.server
+            negatives = self.split.protocol.negatives_per_positive
+            found, round = for_device(self.federated.server, state, negatives), state.round
+        return export(path, found, self.split, self.config.method, self.result["settings"], round)
 
     def _user(self, user: Any) -> int:
-        ids = self.split.data.user_ids[self.split.users]
-        at = np.flatnonzero(ids.astype(str) == str(user))
+        ids = self.user_ids
+        at = np.flatnonzero(ids.astype(str) == id_text(user, ids))
         if len(at) == 0:
             hint = nearest(str(user), ids.astype(str)[:5000])
             hint = hint if hint.startswith("did") else f"users run from {ids[0]} to {ids[-1]}"
@@ -269,6 +276,5 @@ def write_run(folder: RunFolder, run: Run) -> None:
     """What a finished run leaves behind besides its history and checkpoint."""
     if run.training is None:
         save_model(folder.path / MODEL, run.scorer())
-    with replacing(folder.path / "ranks.parquet") as file:
-        run.ranks.write_parquet(file)
+    write_parquet(folder.path / "ranks.parquet", run.ranks)
     folder.write_result(run.result)

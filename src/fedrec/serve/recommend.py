@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.files import replacing
-from fedrec.core.ragged import Ragged
+from fedrec.core.factors import Factors
+from fedrec.core.files import write, write_parquet
+from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.scorer import FromHistory, Scorer
 from fedrec.core.slots import Array, Arrays, Slot
 from fedrec.data.interactions import Interactions
 from fedrec.evaluate.ranking import top_k
+from fedrec.methods.central.base import Central, Solves
 from fedrec.methods.central.popularity import SameForAll
 
 if TYPE_CHECKING:
@@ -68,20 +71,50 @@ def write_all(
         }
     )
     try:
-        with replacing(path) as file:
-            table.write_csv(file) if path.suffix == ".csv" else table.write_parquet(file)
+        write(path, table.write_csv()) if path.suffix == ".csv" else write_parquet(path, table)
     except OSError as error:
         raise FedrecError(f"cannot write {path}: {error.strerror}") from None
     return len(table)
 
 
-def joined_centrally(label: str, scorer: Scorer, seen: Ragged) -> Scorer:
+def joined_centrally(method: Central, scorer: Scorer, seen: Ragged, popular: Array) -> Scorer:
     """A yardstick for new people who like these items, where it can rank for them."""
+    solves = method.solves()
     if isinstance(scorer, FromHistory):
-        return scorer.knowing(seen)
-    if isinstance(scorer, SameForAll):
-        return scorer
-    raise FedrecError(f"nobody can join a run of {label}: it is a yardstick of known users only")
+        scorer = scorer.knowing(seen)
+    elif isinstance(scorer, Factors) and solves is not None:
+        scorer = Factors(_solved(solves, scorer.items, seen), scorer.items)
+    elif not isinstance(scorer, SameForAll):
+        raise FedrecError(f"nobody can join a run of {method.label}: it is a yardstick of known users only")
+    return Joined(scorer, seen, popular)
+
+
+def _solved(solves: Solves, items: Array, seen: Ragged) -> Array:
+    """New people's vectors, each solved from the rows of the items it likes."""
+    gram = items.T.astype(np.float64) @ items + solves.lam * np.eye(items.shape[1])
+    users = np.zeros((len(seen.indptr) - 1, items.shape[1]), np.float32)
+    for u in range(len(users)):
+        own = items[seen.of(u)].astype(np.float64)
+        users[u] = np.linalg.solve(gram + solves.alpha * own.T @ own, (1 + solves.alpha) * own.sum(axis=0))
+    return users
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """New people of a yardstick; who likes nothing gets what most users have met."""
+
+    scorer: Scorer
+    seen: Ragged
+    popular: Array
+
+    def some(self, users: Ids, items: NDArray[np.int32]) -> Array:
+        return np.where(self._likes(users), self.scorer.some(users, items), self.popular[items])
+
+    def all(self, users: Ids) -> Array:
+        return np.where(self._likes(users), self.scorer.all(users), self.popular)
+
+    def _likes(self, users: Ids) -> NDArray[np.bool_]:
+        return (self.seen.counts(users) > 0)[:, None]
 
 
 def similar_by(data: Interactions, like: Callable[[int], Array], item: Any, k: int) -> pl.DataFrame:
@@ -117,7 +150,7 @@ def item_rows(label: str, slots: dict[str, Slot], shared: Arrays) -> Array:
 
 def find_item(data: Interactions, wanted: Any) -> int:
     """An item by its original id or its title; case and a missing year do not matter."""
-    text = str(wanted).strip()
+    text = id_text(wanted, data.item_ids)
     at = np.flatnonzero(data.item_ids.astype(str) == text)
     if len(at):
         return int(at[0])
@@ -133,6 +166,17 @@ def find_item(data: Interactions, wanted: Any) -> int:
     near = [t for t in by_low if low and low in t][:3] or difflib.get_close_matches(low, by_low, 3, 0.5)
     hint = f"nearest titles: {_quoted([by_low[t] for t in near])}" if near else "give an id or a title"
     raise FedrecError(f"no item of {data.name} is called '{text}': {hint}")
+
+
+def id_text(wanted: Any, ids: NDArray[Any]) -> str:
+    """An id as text; where ids are whole numbers 3.0, as from a table with gaps, is 3."""
+    if (
+        isinstance(wanted, float | np.floating)
+        and np.issubdtype(ids.dtype, np.integer)
+        and wanted == wanted // 1
+    ):
+        return str(int(wanted))
+    return str(wanted).strip()
 
 
 def frame(data: Interactions, items: NDArray[Any], scores: NDArray[Any]) -> pl.DataFrame:

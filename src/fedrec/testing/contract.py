@@ -53,7 +53,7 @@ class MethodContract:
     @property
     def large_world(self) -> Interactions:
         """Enough clients for several blocks."""
-        return two_tastes(users=300)
+        return two_tastes(users=150)
 
     def catalog(self) -> Catalog:
         return Catalog(self.world.n_users, self.world.n_items)

@@ -15,6 +15,7 @@ from fedrec.core.federated import Group, Params, Phase, RanksWith
 from fedrec.core.gradient import Loss
 from fedrec.core.kernel import Kernel, LogLinear
 from fedrec.core.method import Method
+from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper, sends_gradients
 
@@ -40,6 +41,9 @@ class DualPer(Wrapper):
     def kernel(self, catalog: Catalog) -> Kernel | None:
         base = self.base.kernel(catalog)
         return replace(base, in_turn=True) if isinstance(base, LogLinear) else None
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        return self.base.recipe(catalog)  # of the two turns a newcomer takes the private one
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         private = [group for group in groups if group.owner != "shared"]

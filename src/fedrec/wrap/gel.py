@@ -21,6 +21,7 @@ from pydantic import Field
 from fedrec.core.federated import Group, Params
 from fedrec.core.gradient import Loss, gradient
 from fedrec.core.kernel import Kernel, LogLinear
+from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper
 
@@ -43,6 +44,10 @@ class GEL(Wrapper):
         if not isinstance(base, LogLinear):
             return None
         return replace(base, radius_private=self.radius_private, radius_shared=self.radius_shared)
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        base = self.base.recipe(catalog)
+        return base and replace(base, radius=self.radius_private)
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         return self.base.step(self._sharp(loss, groups), p, groups)

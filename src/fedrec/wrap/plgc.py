@@ -27,6 +27,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Params, Phase, RanksWith
 from fedrec.core.kernel import LogLinear
 from fedrec.core.method import Method
+from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Catalog, Slot, constant, private
 from fedrec.core.wrapper import Wrapper, sends_gradients
 
@@ -109,6 +110,14 @@ class PLGC(Wrapper):
             return replace(phase, groups=groups)
 
         return [local(phase) for phase in self.base.plan(catalog, round)]
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        """The base's: the local rows of a newcomer are the global ones, and so is any mixture of the two.
+
+        None where the redundancy loss has a say in when to stop.
+        """
+        stops = self.tolerance > 0 and self.redundancy > 0
+        return None if stops else self.base.recipe(catalog)
 
     def receive(self, shared: Params, private: Params) -> Params:
         from torch import where

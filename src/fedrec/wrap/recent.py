@@ -20,6 +20,7 @@ from pydantic import Field
 from fedrec.core.federated import Phase
 from fedrec.core.kernel import Kernel
 from fedrec.core.recency import Recency
+from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper
 
@@ -58,3 +59,6 @@ class Recent(Wrapper):
 
     def kernel(self, catalog: Catalog) -> Kernel | None:
         return self.base.kernel(catalog)
+
+    def recipe(self, catalog: Catalog) -> Recipe | None:
+        return self.base.recipe(catalog)

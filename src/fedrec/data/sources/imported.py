@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec.core.errors import DataError
+from fedrec.core.files import write_parquet
 from fedrec.data.sources.build import build
 from fedrec.data.sources.find import cache
 from fedrec.data.sources.frame import table_of
@@ -81,13 +81,9 @@ def import_table(
         data = k_core(data, core)
         left = pl.col("user").is_in(data.user_ids.tolist()) & pl.col("item").is_in(data.item_ids.tolist())
         frame = frame.filter(left)
-    draft = target.with_suffix(".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        frame.write_parquet(draft)
-        os.replace(draft, target)
+        write_parquet(target, frame)
     except OSError as error:
         raise DataError(f"cannot write {target} ({error.strerror}): make the cache writable") from error
-    finally:
-        draft.unlink(missing_ok=True)
     return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from fedrec.core.method import Method
 from fedrec.core.scorer import Scorer
@@ -12,10 +12,21 @@ from fedrec.data.passes import Pass
 from fedrec.data.split import Split
 
 
+class Solves(NamedTuple):
+    """A new person's vector in closed form: (VᵀV + α V_uᵀV_u + λI) w = (1 + α) Σ v_i, with the items as they are."""
+
+    alpha: float
+    lam: float
+
+
 class Central(Method):
     """A yardstick."""
 
     ranks_from_history: ClassVar[bool] = False  # its scorer is a ``FromHistory``
+
+    def solves(self) -> Solves | None:
+        """How a new person gets a vector, where a factor model can tell; None: it ranks for known users only."""
+        return None
 
 
 class CentralAtOnce(Central):

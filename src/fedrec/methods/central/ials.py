@@ -14,7 +14,7 @@ from fedrec.core.blocks import run_blocks
 from fedrec.core.factors import Factors
 from fedrec.core.rng import generator
 from fedrec.data.split import Split
-from fedrec.methods.central.base import CentralAtOnce
+from fedrec.methods.central.base import CentralAtOnce, Solves
 from fedrec.methods.central.itemitem import training_matrix
 
 Table = NDArray[np.float64]
@@ -45,6 +45,9 @@ class IALS(CentralAtOnce):
             v = self._solve(xt, w, threads)
         w = self._solve(x, v, threads)  # once more, for the last items
         return Factors(w.astype(np.float32), v.astype(np.float32))
+
+    def solves(self) -> Solves:
+        return Solves(self.alpha, self.lam)
 
     def _solve(self, x: Any, fixed: Table, threads: int) -> Table:
         """The best row for each row of x, the other side fixed."""
