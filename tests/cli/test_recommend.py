@@ -108,14 +108,17 @@ def test_export_reads_with_numpy_alone(folder: Path, command: Command, tmp_path:
         for name, x in header.items()
     }  # fmt: skip
     run = fedrec.open(folder)
-    assert set(arrays) == {"items", "gram", "popularity", "prior"}, "the shared part and nothing else"
+    shared = {"items", "gram", "recency", "withheld"}
+    assert set(arrays) == {*shared, "popularity", "prior"}, "the shared part and nothing else"
     assert json.loads(about["items"]) == run.split.data.item_ids.tolist()
     private = json.loads(about["recipe"])["private"]
     likes = [3, 14, 15]
     own = arrays["items"][likes]
     lam = private["lam"] * len(likes) ** private["scale"]
     a = arrays["gram"] + private["alpha"] * own.T @ own + lam * np.eye(len(arrays["gram"]))
-    w = np.linalg.solve(a, (1 + private["alpha"]) * own.sum(0) + lam * arrays["prior"])
+    half_life, floor = arrays[private["recency"]]
+    aim = floor + (1 - floor) * 0.5 ** (np.arange(len(likes))[::-1] / half_life)
+    w = np.linalg.solve(a, (1 + private["alpha"]) * aim @ own + lam * arrays["prior"])
     expected = run.join([[run.split.data.item_ids[i] for i in likes]]).all(np.array([0]))[0]
     np.testing.assert_allclose(arrays["items"] @ w, expected, rtol=1e-3, atol=1e-4)
     again = command("export", folder, file)

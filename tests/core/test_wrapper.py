@@ -49,7 +49,7 @@ def test_everything_is_forwarded() -> None:
 
 def test_federated_has_about_a_dozen_members() -> None:
     public = [n for n in vars(Federated) if not n.startswith(("_", "model_"))]
-    assert len([*public, "reveals"]) <= 14, public
+    assert len([*public, "reveals"]) <= 15, public
 
 
 def test_a_wrapper_that_changes_nothing_changes_nothing() -> None:
