@@ -81,7 +81,9 @@ def parity(seeds: int) -> None:
         ours, theirs = [], []
         for seed in range(seeds):
             parts = parts_of(name, seed)
-            ours.append(figures(selected(play(FedALS(**ALIKE, **numbers, recency="off"), parts, seed, rounds)), parts))
+            ours.append(
+                figures(selected(play(FedALS(**ALIKE, **numbers, recency="off"), parts, seed, rounds)), parts)
+            )
             theirs.append(figures(IALS(dim=32, **numbers).fit(parts, seed, THREADS), parts))
         print(f" {name}, {numbers}, {seeds} seeds")
         line(f"fedals, {rounds} rounds", ours)
@@ -94,7 +96,11 @@ def sampled(seeds: int) -> None:
         runs = []
         for seed in range(seeds):
             parts = parts_of(name, seed)
-            runs.append(figures(selected(play(FedALS(**ALIKE, **numbers, recency="off"), parts, seed, 60, 0.1)), parts))
+            runs.append(
+                figures(
+                    selected(play(FedALS(**ALIKE, **numbers, recency="off"), parts, seed, 60, 0.1)), parts
+                )
+            )
         line(name, runs)
 
 
@@ -167,7 +173,9 @@ def _turns(parts: Split, dim: int, settings: dict[str, Any]) -> tuple[list[float
     from fedrec.core.factors import Factors
     from fedrec.methods.central.itemitem import training_matrix
 
-    simulation = Simulation(FedALS(dim=dim - 1, recency="off"), parts, threads=THREADS)  # and the popularity column
+    simulation = Simulation(
+        FedALS(dim=dim - 1, recency="off"), parts, threads=THREADS
+    )  # and the popularity column
     simulation.warm_up()
     ours: list[NDArray[np.float64]] = []
     theirs: list[NDArray[np.float64]] = []

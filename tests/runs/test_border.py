@@ -58,7 +58,7 @@ def test_a_number_is_no_truth_and_a_text_is_one_thing() -> None:
     [
         (FedMF, {}, "FedMF is a class: give an object, such as FedMF()"),
         (None, {}, "None is no method: give a name, such as 'fedmf', or an object such as FedMF()"),
-        ("fedmf", {"protocol": None}, "protocol=None is no protocol: give 'strict' or 'paper'"),
+        ("fedmf", {"protocol": None}, "protocol=None is no protocol: give 'strict' or "),
         ("fedmf", {"threads": "two"}, "threads=two is no whole number"),
         ("fedmf", {"threads": True}, "threads=True is no whole number"),
         ("fedmf", {"threads": "0"}, "threads=0 cannot work: give at least 1"),

@@ -16,6 +16,7 @@ from fedrec.core.optim import Gradient
 from fedrec.core.ragged import Ragged
 from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Arrays, Catalog, Slot
+from fedrec.core.trials import Trials
 from fedrec.core.upload import Total, Uploads
 
 
@@ -127,6 +128,9 @@ class Wrapper(GradientMethod):
 
     def introduce(self, items: Ragged, private: Arrays, salt: int) -> Introduced | None:
         return self.base.introduce(items, private, salt)
+
+    def trials(self, catalog: Catalog) -> Trials | None:
+        return self.base.trials(catalog)
 
     def service(self, catalog: Catalog, seed: int) -> Service | None:
         return self.base.service(catalog, seed)
