@@ -102,9 +102,33 @@ def test_a_floor_of_one_is_the_base_and_a_lower_one_is_not(spec: str) -> None:
     base = played(make(spec, SMALL), parts)
     alike = played(make(f"{spec}+recent", {**SMALL, "floor": 1}), parts)
     weighed = played(make(f"{spec}+recent", {**SMALL, **STRONG}), parts)
+    (held, mine), (same, too), (_, other) = (
+        (s.server.state.held, s.clients.state.lines) for s in (base, alike, weighed)
+    )
+    for found, values in [(same[n], v) for n, v in held.items()] + [(too[n], v) for n, v in mine.items()]:
+        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-6)
+    if spec == "fedrecon":  # keeps nothing of its own
+        mine, other = held, weighed.server.state.held
+    assert not all(np.allclose(other[n], v, rtol=1e-3, atol=1e-5) for n, v in mine.items())
+
+
+@pytest.mark.parametrize("engine", ["plain", "fused"])
+@pytest.mark.parametrize("spec", ["fedmf", "fedrap", "fedmf+gel"])
+def test_what_is_shared_learns_from_all_samples_alike(spec: str, engine: str) -> None:
+    """In the first step both are at the same point: shared rows move as without it, the device's arrays do not."""
+    parts, one = split(two_tastes()), {"dim": 8, "epochs": 1, "batch_size": 4096}
+    if spec == "fedrap":
+        one["lr_args"] = 10
+    base, over = (
+        Simulation(make(name, settings), parts, engine=engine)  # type: ignore[arg-type]
+        for name, settings in ((spec, one), (f"{spec}+recent", {**one, **STRONG}))
+    )
+    losses = [simulation.play(evaluate=False).loss for simulation in (base, over)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for name, values in base.server.state.held.items():
-        np.testing.assert_allclose(alike.server.state.held[name], values, rtol=1e-4, atol=1e-6)
-        assert not np.allclose(weighed.server.state.held[name], values, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(over.server.state.held[name], values, rtol=1e-5, atol=1e-6)
+    for name, values in base.clients.state.lines.items():
+        assert not np.allclose(over.clients.state.lines[name], values, rtol=1e-3, atol=1e-5), name
 
 
 def played(method: Any, parts: Any, rounds: int = 2) -> Simulation:
@@ -215,17 +239,11 @@ def test_a_newcomers_history_is_in_the_order_given() -> None:
     assert data.trained.of(1).tolist() == [1, 3, 5]
 
 
-@pytest.mark.parametrize("spec", ["fedmf", "fedrecon", "fedrap", "fedncf"])
+@pytest.mark.parametrize("spec", ["fedmf", "pfedrec", "fedrecon"])
 def test_what_a_newcomer_named_last_counts_most(spec: str) -> None:
     """Likes of both tastes, in two orders: the taste that was named last wins."""
-    parts = split(two_tastes(), "paper" if spec == "fedrap" else "strict")
-    settings: dict[str, Any] = {"dim": 8, "half_life": 1, "floor": 0.01}
-    settings |= {
-        "fedrap": {"lr_args": 10},
-        "fedncf": NCF.model_dump(include={"hidden", "lr", "eta", "lr_layers"}),
-    }.get(spec, {})
-    rounds = {"fedncf": 150, "fedrap": 30}.get(spec, 60)
-    simulation = played(make(f"{spec}+recent", settings), parts, rounds)
+    parts = split(two_tastes())
+    simulation = played(make(f"{spec}+recent", {"dim": 8, "half_life": 1, "floor": 0.01}), parts, 60)
     even, odd = [2, 8, 12], [3, 9, 13]
     popular = np.ones(parts.n_items, np.float32)
     negatives = parts.protocol.negatives_per_positive

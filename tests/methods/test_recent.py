@@ -13,14 +13,14 @@ from fedrec.core.errors import DataError
 from fedrec.data.interactions import Interactions
 from fedrec.data.worlds import drifting
 
-SETTINGS = {"dim": 8, "eta": 20.0}
+SETTINGS = {"dim": 8}
 
 
 def gains(spec: str, data: Interactions, **settings: float) -> np.ndarray:
     """What each user's test item gains in NDCG@10, averaged over two seeds."""
     found = []
     for seed in (0, 1):
-        run = fedrec.run(spec, data, rounds=60, seed=seed, settings={**SETTINGS, **settings}, threads=1)
+        run = fedrec.run(spec, data, rounds=100, seed=seed, settings={**SETTINGS, **settings}, threads=1)
         ahead = run.ranks["test_rank"].to_numpy()
         found.append((ahead < 10) / np.log2(ahead + 2.0))
     return np.mean(found, axis=0)

@@ -29,9 +29,11 @@ OPTIONS: dict[str, dict[str, object]] = {
     "far apart": {"std": 0.5, "lam": 0.1, "schedule": "frac"},
     "threshold": {"prox": 0.02, "schedule": "fixed"},
     "stops early": {"tolerance": 0.05},
-    "recent": {"recent": {"half_life": 2, "floor": 0.1}},
+    # l2: the sign of l1 flips where a number crosses zero, which rounding decides
+    "recent": {"recent": {"half_life": 2, "floor": 0.1}, "regularizer": "l2"},
     "recent, several batches": {
         "recent": {"half_life": 2, "floor": 0.1},
+        "regularizer": "l2",
         "batch_size": 16,
         "weight_decay": 1e-3,
     },

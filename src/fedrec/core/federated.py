@@ -61,7 +61,7 @@ class Phase:
     epochs: int = 1
     part: Part = "all"
     terms: Mapping[str, float] = field(default_factory=dict)  # numbers of this round that the loss reads
-    recency: Recency | None = None  # samples count by the age of their positive; None: all alike
+    recency: Recency | None = None  # samples weigh by the age of their positive; None: all alike
     least: int = 0  # samples that each client run at once has (engines know): up to there nothing is padding
 
 

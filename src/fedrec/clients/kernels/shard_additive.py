@@ -1,11 +1,5 @@
 """FedRAP's clients in compiled code: item rows that are the sum of a common and a personal part.
 
-For the distinct rows k of a batch of n samples, met q_k times, y_k of them positive (both by the weights of
-the samples in r_k, where they have some: what the loss adds for rows counts samples):
-    x_k = w·(c_k + d_k) + b,   r_k = (q_k σ(x_k) − y_k) / n,
-    ∂L/∂w = Σ r_k (c_k + d_k),   ∂L/∂b = Σ r_k,
-    ∂L/∂d_k = r_k w − 2λ q_k (d_k − c_k) / (n·dim),
-    ∂L/∂c_k = r_k w + 2λ q_k (d_k − c_k) / (n·dim) + μ q_k ρ'(c_k) / (n·dim).
 Samples of one row move it together, so that a client that fits into a batch needs no shuffling: its
 epochs pass over distinct rows.
 """
@@ -19,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
-from fedrec.clients.kernels.steps import FAST, F, sigmoid_softplus
+from fedrec.clients.kernels.steps import FAST, F
+from fedrec.clients.kernels.steps_additive import step
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
@@ -87,55 +82,14 @@ class Scratch(NamedTuple):
     order: NDArray[np.int32]
     rows: NDArray[np.int32]
     met: Array
-    heard: Array  # how often a row is met, by the weights of the samples
     positive: Array
+    more_met: Array  # what the weights of samples add to both
+    more_positive: Array
     by_age: Array
     where: NDArray[np.int32]
     x: Array
+    s: Array
     g: Array
-
-
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def step(
-    c: Any, d: Any, rows: Any, met: Any, heard: Any, positive: Any, n: int, w: Any, b: Any, numbers: Any, fade: float,
-    x: Any, g: Any,
-) -> Any:  # fmt: skip
-    """One batch: moves w, b and its rows; returns its loss before the move."""
-    dim, share = len(w), F(1) / F(n)
-    entry = share / F(dim)
-    for k in range(len(rows)):
-        row, total = rows[k], F(0)
-        for j in range(dim):
-            total += w[j] * (c[row, j] + d[row, j])
-        x[k] = total + b[0]
-    entropy = F(0)
-    for k in range(len(rows)):
-        sigmoid, softplus = sigmoid_softplus(x[k])
-        entropy += heard[k] * softplus - positive[k] * x[k]
-        x[k] = (heard[k] * sigmoid - positive[k]) * share  # from here on the residual
-    lr_c, lr_d = F(numbers.lr_common * fade), F(numbers.lr_personal * fade)
-    decay, lam = F(numbers.weight_decay), F(numbers.lam) * entry
-    l1, l2 = F(numbers.l1) * entry, F(numbers.l2) * entry
-    g[:] = F(0)
-    gb = extra = F(0)
-    for k in range(len(rows)):
-        row, r, q = rows[k], x[k], met[k]
-        gb += r
-        apart = q * lam
-        for j in range(dim):
-            cj, dj = c[row, j], d[row, j]
-            far = dj - cj
-            sign = F(1) if cj > F(0) else (F(-1) if cj < F(0) else F(0))
-            g[j] += r * (cj + dj)
-            extra += q * (l1 * abs(cj) + l2 * cj * cj - lam * far * far)
-            pull, push = r * w[j], F(2) * apart * far
-            d[row, j] = dj - lr_d * (pull - push + decay * dj)
-            c[row, j] = cj - lr_c * (pull + push + q * (l1 * sign + F(2) * l2 * cj) + decay * cj)
-    lr_w = F(numbers.lr_vector * fade)
-    for j in range(dim):
-        w[j] -= lr_w * (g[j] + decay * w[j])
-    b[0] -= lr_w * (gb + decay * b[0])
-    return entropy * share + extra
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -152,7 +106,7 @@ def train_client(
         scratch.where,
     )
     by_age, weighted = scratch.by_age, numbers.half_life > 0
-    heard = scratch.heard if weighted else met
+    more_met, more_positive = scratch.more_met, scratch.more_positive
     if weighted:
         fill_weights(numbers.half_life, numbers.floor, by_age[:positives])
     loss = last = F(0)
@@ -172,20 +126,22 @@ def train_client(
                     if k < 0:
                         k = distinct
                         where[slots[i]] = k
-                        rows[k], met[k], heard[k], positive[k] = slots[i], F(0), F(0), F(0)
+                        rows[k], met[k], positive[k] = slots[i], F(0), F(0)
+                        more_met[k], more_positive[k] = F(0), F(0)
                         distinct += 1
                     met[k] += F(1)
-                    weight = F(1)
+                    positive[k] += F(1) if i < positives else F(0)
                     if weighted:
-                        weight = by_age[positive_of(i, positives, per_positive)]
-                        heard[k] += weight
-                    positive[k] += weight if i < positives else F(0)
+                        more = by_age[positive_of(i, positives, per_positive)] - F(1)
+                        more_met[k] += more
+                        more_positive[k] += more if i < positives else F(0)
                 if numbers.weight_decay > 0 and not whole:
                     _decay_others(c, d, count, where, numbers, fade)
                 for k in range(distinct):
                     where[rows[k]] = -1
             value = step(
-                c, d, rows[:distinct], met, heard, positive, end - start, w, b, numbers, fade, scratch.x, scratch.g,
+                c, d, rows[:distinct], met, positive, more_met, more_positive, end - start, w, b, numbers, fade,
+                scratch.x, scratch.s, scratch.g,
             )  # fmt: skip
             loss += value * F(end - start)
             fade *= numbers.step_decay
@@ -226,7 +182,8 @@ def train_additive(
     w, b = np.empty(dim, F), np.empty(1, F)
     scratch = Scratch(
         np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F), np.empty(most, F),
-        np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F), np.empty(dim, F),
+        np.empty(most, F), np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F),
+        np.empty(most, F), np.empty(dim, F),
     )  # fmt: skip
     base = sent = 0
     for at in range(len(users)):

@@ -1,8 +1,8 @@
 """One local step of the log-linear family on a client's compact table, next to its formulas.
 
 For a batch of samples k with rows e_k and labels y_k:  x_k = w·e_k + b,  r_k = (σ(x_k) − y_k) / n,
-∂L/∂w = Σ r_k e_k,  ∂L/∂b = Σ r_k,  ∂L/∂e_k = r_k w.  Where samples have weights (none: an empty array),
-r_k and the cross-entropy of k are times the weight of k.  All arrays are float32.
+∂L/∂w = Σ r_k e_k,  ∂L/∂b = Σ r_k,  ∂L/∂e_k = r_k w.  Where samples have weights (none: an empty array), they are
+factors of r_k in the gradient of w and b, and of nothing else.  All arrays are float32.
 """
 
 from __future__ import annotations
@@ -54,23 +54,24 @@ def sigmoid_softplus(x: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def residuals(x: Any, y: Any, weights: Any, r: Any, scale: Any) -> Any:
+def residuals(x: Any, y: Any, r: Any, scale: Any) -> Any:
     """r_k = (σ(x_k) − y_k)·scale and the sum of the cross-entropies.
 
     A logit that is not finite makes the loss NaN (x·y), by which the client is dropped.
     """
     loss = F(0)
-    if len(weights):
-        for k in range(len(y)):
-            sigmoid, softplus = sigmoid_softplus(x[k])
-            loss += weights[k] * (softplus - x[k] * y[k])
-            r[k] = (sigmoid - y[k]) * weights[k] * scale
-        return loss
     for k in range(len(y)):
         sigmoid, softplus = sigmoid_softplus(x[k])
         loss += softplus - x[k] * y[k]
         r[k] = (sigmoid - y[k]) * scale
     return loss
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def weigh(r: Any, weights: Any) -> None:
+    """Residuals times the weights of their samples, where there are some."""
+    for k in range(len(weights)):
+        r[k] *= weights[k]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -106,14 +107,13 @@ def sharpen_vector(
     norm = np.sqrt(norm) + F(1e-12)
     moved = np.empty_like(x)
     logits(table, rows, g * (radius / norm), gb * (radius / norm), moved)
-    residuals(x + moved, y, weights, r, scale)
+    residuals(x + moved, y, r, scale)
+    weigh(r, weights)
     return vector_gradient(table, rows, r, g)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def sharpen_rows(
-    rows: Any, y: Any, weights: Any, x: Any, w: Any, radius: Any, r: Any, sums: Any, scale: Any
-) -> None:
+def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: Any, scale: Any) -> None:
     """Residuals at rows moved by radius along their gradient; r holds those at the rows as they are.
 
     A row's gradient is s·w with s the sum of its samples' residuals, so ‖gradient‖ = ‖s‖·‖w‖, and its
@@ -133,7 +133,7 @@ def sharpen_rows(
         moved[k] = x[k] + factor * sums[rows[k]]
     for k in range(len(rows)):
         sums[rows[k]] = F(0)
-    residuals(moved, y, weights, r, scale)
+    residuals(moved, y, r, scale)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -147,12 +147,15 @@ def step(
     """
     scale = F(1) / F(len(rows))
     logits(table, rows, w, b[0], x)
-    loss = residuals(x, y, weights, r, scale)
+    loss = residuals(x, y, r, scale)
     if lr_vector > 0:
+        apart = radius_vector > 0 or len(weights) > 0  # the rows have residuals of their own
+        at_rows = r.copy() if apart else r
+        weigh(r, weights)
         gb = vector_gradient(table, rows, r, g)
         if radius_vector > 0:
-            at_rows = r.copy()
             gb = sharpen_vector(table, rows, y, weights, x, g, gb, radius_vector, r, scale)
+        if apart:
             r[:] = at_rows
         if in_turn or lr_rows == 0:
             for j in range(len(w)):
@@ -160,10 +163,10 @@ def step(
             b[0] -= lr_vector * gb
             if lr_rows > 0:
                 logits(table, rows, w, b[0], x)
-                loss = residuals(x, y, weights, r, scale)
+                loss = residuals(x, y, r, scale)
     if lr_rows > 0:
         if radius_rows > 0:
-            sharpen_rows(rows, y, weights, x, w, radius_rows, r, sums, scale)
+            sharpen_rows(rows, y, x, w, radius_rows, r, sums, scale)
         move_rows(table, rows, r, lr_rows, w)
         if lr_vector > 0 and not in_turn:
             for j in range(len(w)):

@@ -1,0 +1,111 @@
+"""What ``+recent`` does for each method of the papers, and the table of docs/methods/recent.md from it.
+
+Half-life and floor are chosen for each method on validation, with seed 0 on ML-100K, and kept everywhere else.
+What is finished is found again: stop it at any time.
+
+python benchmarks/recent.py                                 # everything (hours)
+python benchmarks/recent.py --data ml-100k --only fedmf     # one method on one data set
+python benchmarks/recent.py --page-only                     # the table from what is finished
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+from fedrec.core.files import write
+from fedrec.study.compare import Case, Line, compare, finished, holm, paired
+
+FUSED = ["fedmf", "pfedrec", "fedrecon", "fedrap", "fedrecon+dualper"]
+NEURAL = ["fedncf", "fedncf+dualper", "fedneumf", "fedrecgel"]
+METHODS = [*FUSED, *NEURAL]
+DATA = ("ml-100k", "ml-1m")
+GRID = [{"half_life": h, "floor": f} for h, f in product((3.0, 10.0, 30.0, 100.0), (0.05, 0.3))]
+CHOSEN_ON = "ml-100k"
+CERTAIN = 0.05
+BEGIN, END = "<!-- figures: benchmarks/recent.py -->", "<!-- end of figures -->"
+FIGURES = [("hr", False), ("ndcg", False), ("hr", True), ("ndcg", True)]
+
+
+def candidates(method: str) -> list[Case]:
+    named = ({f"recent.{name}": value for name, value in settings.items()} for settings in GRID)
+    return [Case(f"{method}+recent", CHOSEN_ON, settings=settings) for settings in named]
+
+
+def chosen(lines: Sequence[Line]) -> Case | None:
+    """The best on validation, by NDCG, which is steadier than hits; None until all were tried."""
+    if len(lines) < len(GRID) or not all(line.results or line.failed for line in lines):
+        return None
+    done = [line for line in lines if line.results]
+    return max(done, key=lambda line: line.results[0]["validation"]["ndcg@10"]).case if done else None
+
+
+def pair(method: str, case: Case, data: str) -> list[Case]:
+    return [Case(method, data), Case(f"{method}+recent", data, settings=case.settings)]
+
+
+def table(data: str, found: Sequence[tuple[str, Case, Line, Line]]) -> list[str]:
+    """A row a method: without → with, each with its test; the seeds are those that both have."""
+    rows = []
+    for method, case, base, over in found:
+        seeds = min(len(base.results), len(over.results))
+        if seeds:
+            rows.append((method, case, base.first(seeds), over.first(seeds), seeds))
+    heading = ["method", "half-life, floor", "HR@10", "NDCG@10", "full HR@10", "full NDCG@10", "seeds"]
+    text = [f"**{data}**", "", "| " + " | ".join(heading) + " |", "|---|---|" + "---:|" * 5]
+    tests = [paired(over, base, metric, full) for _, _, base, over, _ in rows for metric, full in FIGURES]
+    sure = iter([p < CERTAIN for p in holm([test.p for test in tests])])
+    for method, case, base, over, seeds in rows:
+        cells = []
+        for metric, full in FIGURES:
+            a, b = (100 * line.mean(f"{metric}@10", full) for line in (base, over))
+            cells.append(f"{a:.1f} → {b:.1f}{'*' if next(sure) else ''}")
+        how = f"{case.settings['recent.half_life']:g}, {case.settings['recent.floor']:g}"
+        text.append(f"| `{method}` | {how} | " + " | ".join(cells) + f" | {seeds} |")
+    return [*text, ""] if rows else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("runs/recent"), help="folder of finished runs")
+    parser.add_argument("--page", type=Path, default=Path("docs/methods/recent.md"))
+    parser.add_argument("--data", action="append", choices=DATA, help="these data sets only; repeatable")
+    parser.add_argument("--only", action="append", choices=METHODS, help="these methods only; repeatable")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--slow", type=float, default=300, help="seconds of a run beyond which one seed is enough"
+    )
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--page-only", action="store_true", help="train nothing, write the table")
+    asked = parser.parse_args()
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    if not asked.page_only:
+        for data, method in product(asked.data or DATA, asked.only or METHODS):
+            case = chosen(compare(candidates(method), asked.results, 1, threads=asked.threads, say=say))
+            if case is not None:
+                cases = pair(method, case, data)
+                compare(cases, asked.results, asked.seeds, threads=asked.threads, slow=asked.slow, say=say)
+    text: list[str] = []
+    for data in DATA:
+        found = []
+        for method in METHODS:
+            case = chosen(finished(candidates(method), asked.results, 1))
+            lines = finished(pair(method, case, data), asked.results, asked.seeds) if case else []
+            if case and len(lines) == 2:
+                found.append((method, case, *lines))
+        text += table(data, found)
+    if not text:
+        parser.error(f"nothing is finished in {asked.results}: {asked.page} stays as it is")
+    print("\n".join(text))
+    before, _, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    write(asked.page, "\n".join([before + BEGIN, "", *text, END]) + after)
+
+
+if __name__ == "__main__":
+    main()
