@@ -19,7 +19,7 @@ from fedrec.core.slots import Catalog
 from fedrec.core.upload import Total, Upload
 from fedrec.data.clients import ClientData, sorted_distinct
 from fedrec.methods.fedals import FedALS
-from fedrec.methods.fednext import DECAYS, MOST, FedNext
+from fedrec.methods.fednext import DECAYS, SOON, FedNext
 
 ITEMS = 40
 LAM, SCALE, ALPHA = 0.7, 0.25, 3.0
@@ -114,12 +114,12 @@ def test_what_follows_what_as_sums(histories: list[list[int]], dim: int) -> None
     followers, outer = np.zeros((ITEMS, method.features)), np.zeros((method.features, method.features))
     for u, history in enumerate(histories):
         met, phi = oldest_first(history), contexts(history, v)
-        for t in range(len(met) - 1):
-            followers[met[t + 1]] += phi[t]
-        count = len(met) - 1
-        stride = -(-count // MOST) if count > 0 else 1
+        for t in range(1, len(met)):
+            followers[met[t]] += sum(SOON**k * phi[t - 1 - k] for k in range(t))
+        count, most = len(met) - 1, method.most(clients.setting.catalog)
+        stride = -(-count // most) if count > 0 else 1
         some = [t for t in range(count) if (count - 1 - t) % stride == 0]
-        assert len(some) <= MOST
+        assert len(some) <= most
         for t in some:
             outer += np.outer(phi[t], phi[t]) * count / len(some)
         near(fitted.lines["context"][u], phi[-1] if phi else np.zeros(method.features))

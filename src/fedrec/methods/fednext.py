@@ -2,19 +2,21 @@
 
 fedrec's own. A device ranks with two things that it makes from its history: FedALS's vector, in which the newest
 positives aim highest, and a context φ, short and long decayed sums of the rows of what it met. The server turns
-contexts into the next item by a ridge regression Z that it solves from sums of what devices send:
+contexts into what comes soon by a ridge regression Z that it solves from sums of what devices send:
 
-    A = Σ φ_t φ_tᵀ,   b_j = Σ φ_t over the times t after which j came next,   Z = B (A + λ_Z Γ)⁻¹
+    A = Σ φ_t φ_tᵀ,   b_j = Σ_u Σ_k δ^k φ_(t−1−k) with t when u met j,   Z = B (A + λ_Z Γ)⁻¹
 
-with Γ = diag(VᵀV, …, 1), which is λ_Z I for whitened rows. No items × items array exists: what follows what goes
-through the rows of FedALS's table. A score is w·v_j + weight × φ·z_j. Half-life, floor and weight are chosen by
-the devices themselves (``core/trials.py``).
+with Γ = diag(VᵀV, …, 1), which is λ_Z I for whitened rows; row j of Z is then divided by (clients that met j)^β.
+No items × items array exists: what follows what goes through the rows of FedALS's table. A score is
+w·v_j + weight × φ·z_j. Half-life, floor and weight are chosen by the devices themselves (``core/trials.py``).
+How the numbers below were found, on validation: docs/recency.md.
 
 What one upload reveals is what FedALS's does, and for each positive the context it was met in: hidden only in sums.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -29,9 +31,11 @@ from fedrec.core.slots import Arrays, Catalog, Slot, constant, fresh, sent, serv
 from fedrec.core.upload import Total, Uploads
 from fedrec.methods.fedals import FedALS
 
-DECAYS = (0.3, 0.9)  # of the short and of the long context; more of them gain nothing on validation
-MOST = 16  # contexts of one device in A: evenly spaced ones say the same as all of them
-WEIGHTS = (0.3, 0.0, 0.1, 0.2, 0.5, 1.0)  # the first is what devices begin with
+DECAYS = (0.3, 0.9, 0.98)  # γ of the short, the middle and the long context
+SOON = 0.8  # δ: what comes later than next still counts
+RARE = 0.2  # β: the same evidence says more of an item that few have met
+CONTEXTS = 100  # for each feature, in A, over all clients; a client has 2 to 32 of them, evenly spaced
+WEIGHTS = (0.15, 0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # the first is what devices begin with
 
 
 class FedNext(FedALS):
@@ -54,6 +58,14 @@ class FedNext(FedALS):
     def features(self) -> int:
         """Length of a context."""
         return len(DECAYS) * self.width + 1
+
+    def most(self, catalog: Catalog) -> int:
+        """Contexts of one client in A: with many clients a few of each say the same as all of them."""
+        return min(max(math.ceil(CONTEXTS * self.features / catalog.n_users), 2), 32)
+
+    def plan(self, catalog: Catalog, round: int) -> list[Phase]:
+        (phase,) = super().plan(catalog, round)
+        return [replace(phase, terms={**phase.terms, "most": self.most(catalog)})]
 
     def choices(self) -> list[Arrays]:
         weights = WEIGHTS if self.weight == "auto" else ()
@@ -83,7 +95,7 @@ class FedNext(FedALS):
     def fit(
         self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
     ) -> tuple[Params, Params, Any]:
-        """FedALS's, and with φ_t the context after t items: φ_t for the item that came next, and Σ φ_t φ_tᵀ."""
+        """FedALS's, and with φ_t the context after t items: for each item those it came soon after, and Σ φ_t φ_tᵀ."""
         import torch
 
         p, upload, loss = super().fit(shared, private, passes, plan)
@@ -95,10 +107,15 @@ class FedNext(FedALS):
         phi = torch.cat([*sums, torch.ones(len(x), 1)], dim=1)
         real, age = batch.mask.flip(0), len(x) - 1 - at
         known = real * (age > 0)  # what came next is known
-        followers = torch.zeros(v.shape[0], self.features)
-        followers = followers.index_add(0, batch.items.flip(0)[1:], known[:-1, None] * phi[:-1])
+        later = torch.where(
+            at[:, None] > at, SOON ** (past - 1).clamp(min=0), 0.0
+        )  # of t, by when an item came
+        lately = later @ (known[:, None] * phi)
+        followers = torch.zeros(v.shape[0], self.features).index_add(
+            0, batch.items.flip(0), real[:, None] * lately
+        )
         count = known.sum()
-        stride = torch.ceil(count / MOST).clamp(min=1)
+        stride = torch.ceil(count / plan[0].terms["most"]).clamp(min=1)
         some = known * (((age - 1) % stride) == 0)
         scaled = phi * some[:, None] * (count / some.sum().clamp(min=1))
         more = {"contexts": scaled.T @ phi, "followers": followers}
@@ -117,6 +134,7 @@ class FedNext(FedALS):
         for k in range(len(DECAYS)):
             regular[k * w : (k + 1) * w, k * w : (k + 1) * w] = gram
         z = np.linalg.solve(a + self.ridge * regular + 1e-9 * np.trace(regular) * np.eye(len(a)), b.T).T
+        z /= np.maximum(merged["mean_senders"] / weight, 1)[:, None] ** RARE
         s = merged["mean_outer"].astype(np.float64) / weight / context.catalog.n_users
         spreads = _spread(s, held["items"]), _spread(a / max(a[-1, -1], 1.0), z)
         return {**merged, "next": (z * (spreads[0] / max(spreads[1], 1e-12))).astype(np.float32)}
@@ -125,7 +143,8 @@ class FedNext(FedALS):
         return (*super().averaged(), "contexts", "followers")
 
     def kernel(self, catalog: Catalog) -> LeastSquares:
-        head = NextItem("next", "weight", "context", "contexts", "followers", DECAYS, MOST)
+        names = ("next", "weight", "context", "contexts", "followers")
+        head = NextItem(*names, DECAYS, SOON, self.most(catalog))
         return replace(super().kernel(catalog), next_item=head)
 
 

@@ -75,7 +75,8 @@ class LeastSquaresClients:
         return shards(users, self.sizes[users] + EACH)
 
     def why_not(self, plan: list[Phase]) -> str | None:
-        numbers = {"alpha": self.form.alpha, "lam": self.form.lam}
+        head = self.form.next_item
+        numbers = {"alpha": self.form.alpha, "lam": self.form.lam, "most": head.most if head else None}
         once = len(plan) == 1 and not plan[0].groups and plan[0].part == "history" and plan[0].epochs == 1
         if not once or any(plan[0].terms[n] != numbers.get(n) for n in plan[0].terms):
             return "its plan is not one look at the history with the numbers of its kernel"

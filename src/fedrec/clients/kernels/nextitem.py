@@ -25,13 +25,13 @@ class NextItems:
         counts = np.diff(trained.indptr)
         self.history = np.empty_like(trained.items)
         self.history[np.repeat(trained.indptr[1:] - 1, counts) - ages] = trained.items
-        self.decays = np.array(form.decays, np.float32)
+        self.decays, self.soon = np.array(form.decays, np.float32), np.float32(form.soon)
 
     def _features(self, table: Array) -> int:
         return len(self.decays) * table.shape[1] + 1
 
     def sums(self, table: Array, users: Ids) -> tuple[Array, Array]:
-        """Σ φφᵀ, and of each item Σ φ before it, over the clients."""
+        """Σ φφᵀ, and of each item the contexts that it came soon after, over the clients."""
         features = self._features(table)
         followers = np.zeros((len(table), features), np.float32)
         contexts = self._chosen(table, users, followers)
@@ -39,13 +39,12 @@ class NextItems:
 
     def _chosen(self, table: Array, users: Ids, followers: Array) -> Array:
         chosen = np.empty((len(users) * self.form.most, self._features(table)), np.float32)
-        used = _walk(
-            users, self.trained.indptr, self.history, table, self.decays, self.form.most, followers, chosen
-        )
+        histories = (self.trained.indptr, self.history)
+        used = _walk(users, *histories, table, self.decays, self.soon, self.form.most, followers, chosen)
         return chosen[:used]
 
     def each(self, table: Array, users: Ids) -> tuple[Array, Array]:
-        """The same for each client: Σ φφᵀ, and the φ before each of its items, in the order of ``trained``."""
+        """The same for each client: Σ φφᵀ, and a row for each of its items, in the order of ``trained``."""
         features = self._features(table)
         contexts = np.empty((len(users), features, features), np.float32)
         rows = []
@@ -78,11 +77,12 @@ def _step(row: Any, decays: Any, phi: Any) -> None:
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _walk(
-    users: Any, indptr: Any, history: Any, table: Any, decays: Any, most: int, followers: Any, chosen: Any
-) -> int:
-    """Adds each context to the row of the item that came next; evenly spaced ones, scaled, are chosen."""
+    users: Any, indptr: Any, history: Any, table: Any, decays: Any, soon: Any, most: int, followers: Any,
+    chosen: Any,
+) -> int:  # fmt: skip
+    """Adds to the row of each item the contexts that it came soon after; evenly spaced ones, scaled, are chosen."""
     used = 0
-    phi = np.empty(chosen.shape[1], np.float32)
+    phi, lately = np.empty(chosen.shape[1], np.float32), np.empty(chosen.shape[1], np.float32)
     for u in users:
         mine = history[indptr[u] : indptr[u + 1]]
         count = len(mine) - 1  # contexts whose next item is known
@@ -92,11 +92,13 @@ def _walk(
         root = np.sqrt(np.float32(count) / np.float32(-(-count // stride)))
         phi[:] = 0
         phi[-1] = 1
+        lately[:] = 0
         for t in range(count):
             _step(table[mine[t]], decays, phi)
             row = followers[mine[t + 1]]
             for k in range(len(phi)):
-                row[k] += phi[k]
+                lately[k] = soon * lately[k] + phi[k]
+                row[k] += lately[k]
             if (count - 1 - t) % stride == 0:
                 for k in range(len(phi)):
                     chosen[used, k] = root * phi[k]
