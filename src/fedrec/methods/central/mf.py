@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from fedrec.core.factors import FASTMATH, Factors
+from fedrec.core.ragged import Ragged
 from fedrec.core.slots import Array, Catalog, Slot, normal, server, zeros
 from fedrec.data.passes import Pass
 from fedrec.methods.central.base import CentralInRounds
@@ -53,7 +54,7 @@ class MF(CentralInRounds):
         )
         return {**held, "adam.t": np.float32(steps)}, loss  # type: ignore[dict-item]
 
-    def scorer(self, held: dict[str, Array]) -> Factors:
+    def scorer(self, held: dict[str, Array], histories: Ragged) -> Factors:
         w, v = held["users"], held["items"]
         return Factors(w[:, : self.dim], v[:, : self.dim], w[:, self.dim])
 
