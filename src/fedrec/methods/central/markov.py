@@ -1,6 +1,7 @@
 """A linear Markov chain: ridge regression from the newest items of a history to the one that came next.
 
-The linear autoregressive form of sequential recommendation, in closed form: a yardstick with no training at all.
+After SLIT (Choi et al., "Session-aware Linear Item-Item Models", WWW 2021), with the next item alone as what is
+to be told, and its weights by age alone. In closed form: nothing is trained.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Markov(CentralAtOnce):
 
     name: ClassVar[str] = "markov"
     citation: ClassVar[str] = (
-        "Rendle et al., WWW 2010 (factorised chains); here one linear map in closed form"
+        "after Choi et al., WWW 2021 (SLIT), with the next item alone as the target"
     )
     use_when: ClassVar[str] = "what order is worth, in seconds; a sequential yardstick where items are few"
 

@@ -34,7 +34,7 @@ EPSILON = 1e-8  # of a layer norm
 class SASRec(CentralInRounds):
     """From the newest items of a history, which item comes next: logit = state · item.
 
-    A round takes every user once: at each place the next item against one that was never met, by cross-entropy.
+    A round takes every user once: at each place the next item against one not trained on, by cross-entropy.
     """
 
     name: ClassVar[str] = "sasrec"
@@ -44,7 +44,7 @@ class SASRec(CentralInRounds):
     dim: int = Field(50, ge=1, le=4096, description="length of all vectors")
     blocks: int = Field(2, ge=1, le=64, description="self-attention blocks, one head each")
     length: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
-        "auto", description="newest items that are seen; auto: 200 where users have 50 or more, else 50"
+        "auto", description="newest items that are seen; auto: 200 where users have 50 on average, else 50"
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = Field(
         "auto", description="share of units left out in training; auto: 0.2 where length is over 50, else 0.5"
