@@ -248,6 +248,24 @@ def test_how_sequences_are_grouped_changes_nothing(
         np.testing.assert_allclose(query, found[0][1], atol=1e-4)
 
 
+def test_threads_change_no_bit(small_split: Split) -> None:
+    method = SASRec(dim=6, length=7, batch_size=40)
+    one, many = Passes(method, small_split), Passes(method, small_split, threads=3)
+    for passes in (one, many):
+        passes.play(evaluate=False)
+    assert all(np.array_equal(one.state.server[name], many.state.server[name]) for name in one.state.server)
+
+
+def test_a_group_draws_the_dropout_that_was_set_aside_for_it(small_split: Split) -> None:
+    torch = pytest.importorskip("torch")
+    method = SASRec(dim=6, blocks=3, length=7)
+    model = {name: torch.as_tensor(values) for name, values in shaken(method, small_split.n_items).items()}
+    dropout = Dropout(0.5, 1)
+    own = dropout.part(method._units(4, 7))
+    sasrec.states(model, 3, torch.zeros((4, 7), dtype=torch.int32), np.full(4, 7), own)
+    assert own.drawn == dropout.drawn
+
+
 def test_only_the_newest_items_are_seen(walks: Split) -> None:
     scorer = trained(SASRec(dim=8, length=4), walks, 1)
     same = scorer.knowing(histories([1, 2, 3, 4, 5, 6], [9, 9, 3, 4, 5, 6], [3, 4, 5, 7])).all(np.arange(3))

@@ -71,7 +71,7 @@ class Passes:
         number = self.state.round + 1
         with single_threaded():
             samples = self.method.draw(self.data, self.seed, number)
-            held, loss = self.method.one_pass(self.state.server, samples)
+            held, loss = self.method.one_pass(self.state.server, samples, self.threads)
         if not all(np.isfinite(values.sum(dtype=np.float64)) for values in held.values()):
             raise Diverged(
                 f"{self.method.label} diverged in round {number}; the state after round {self.state.round} "

@@ -32,6 +32,16 @@ class Adam:
             moments = {"exp_avg": t[f"{OWN}{name}.m"], "exp_avg_sq": t[f"{OWN}{name}.v"]}
             self._adam.state[values] = {"step": t[f"{OWN}t"].clone(), **moments}
 
+    def gradients(self, loss: Any) -> tuple[Any, ...]:
+        """Of a loss, not yet added: several may be made at once."""
+        import torch
+
+        return torch.autograd.grad(loss, tuple(self.model.values()))
+
+    def add(self, gradients: tuple[Any, ...]) -> None:
+        for values, slope in zip(self.model.values(), gradients, strict=True):
+            values.grad = slope if values.grad is None else values.grad.add_(slope)
+
     def step(self) -> None:
         """One step by the gradients that were gathered since the last."""
         self._adam.step()

@@ -51,7 +51,7 @@ class CentralInRounds(Central):
         return draw_pass(data, seed, round)
 
     @abstractmethod
-    def one_pass(self, held: Arrays, samples: Any) -> tuple[Arrays, float]:
+    def one_pass(self, held: Arrays, samples: Any, threads: int = 1) -> tuple[Arrays, float]:
         """The arrays after one pass over what ``draw`` gave, and the mean loss."""
 
     @abstractmethod

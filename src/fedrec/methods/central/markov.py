@@ -32,9 +32,7 @@ class Markov(CentralAtOnce):
     """
 
     name: ClassVar[str] = "markov"
-    citation: ClassVar[str] = (
-        "after Choi et al., WWW 2021 (SLIT), with the next item alone as the target"
-    )
+    citation: ClassVar[str] = "after Choi et al., WWW 2021 (SLIT), with the next item alone as the target"
     use_when: ClassVar[str] = "what order is worth, in seconds; a sequential yardstick where items are few"
 
     decay: float = Field(0.9, gt=0, le=1, description="weight γ of an item against the next newer one")

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from fedrec.core.layers import mlp, mlp_slots
 from fedrec.core.ragged import Ragged
-from fedrec.core.slots import Array, Catalog, Slot, normal, server
+from fedrec.core.slots import Array, Arrays, Catalog, Slot, normal, server
 from fedrec.data.passes import Pass
 from fedrec.methods.central.adam import Adam, with_moments, without_moments
 from fedrec.methods.central.base import CentralInRounds
@@ -45,7 +45,7 @@ class NCF(CentralInRounds):
         }
         return with_moments(model)
 
-    def one_pass(self, held: dict[str, Array], samples: Pass) -> tuple[dict[str, Array], float]:
+    def one_pass(self, held: Arrays, samples: Pass, threads: int = 1) -> tuple[Arrays, float]:
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
@@ -67,14 +67,14 @@ class NCF(CentralInRounds):
         both = cat([embedding(users, p.users), embedding(items, p.items)], dim=-1)
         return mlp(p, "layer", len(self.hidden) + 1, both)[..., 0]
 
-    def scorer(self, held: dict[str, Array], histories: Ragged) -> Network:
+    def scorer(self, held: Arrays, histories: Ragged) -> Network:
         return Network(self, without_moments(held))
 
 
 class Network:
     """Scores of the trained network."""
 
-    def __init__(self, method: NCF, held: dict[str, Array]) -> None:
+    def __init__(self, method: NCF, held: Arrays) -> None:
         import torch
 
         self.method, self.n_items = method, len(held["items"])

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedrec.core.blocks import in_order
 from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import bits
@@ -73,26 +74,45 @@ class SASRec(CentralInRounds):
     def draw(self, data: ClientData, seed: int, round: int) -> Sequences:
         return draw_sequences(data, seed, round)
 
-    def one_pass(self, held: Arrays, samples: Sequences) -> tuple[Arrays, float]:
+    def one_pass(self, held: Arrays, samples: Sequences, threads: int = 1) -> tuple[Arrays, float]:
         n = len(held["positions"])
         share = (0.2 if n > SHORT else 0.5) if self.dropout == "auto" else self.dropout
-        adam = Adam(held, self.lr, BETAS)
-        histories, negatives, order, key = samples
-        dropout = Dropout(share, key)
+        adam, dropout = Adam(held, self.lr, BETAS), Dropout(share, samples.key)
         total, count = 0.0, 0
-        for start in range(0, len(order), self.batch_size):
-            users = order[start : start + self.batch_size]
-            lengths = np.minimum(histories.counts(users), n + 1)
-            places = int(lengths.sum()) - len(users)
-            for group in _groups(lengths):
-                rows = _padded(histories, users[group], n + 1)
-                others = _padded(Ragged(histories.indptr, negatives), users[group], n + 1)
-                loss = self._loss(adam.model, rows, others, lengths[group] - 1, dropout)
-                (loss / places).backward()
-                total += loss.item()
-            adam.step()
-            count += places
+        for start in range(0, len(samples.order), self.batch_size):
+            users = samples.order[start : start + self.batch_size]
+            loss, places = self._step(adam, samples, users, n, dropout, threads)
+            total, count = total + loss, count + places
         return adam.held(), total / max(count, 1)
+
+    def _step(
+        self, adam: Adam, samples: Sequences, users: Ids, n: int, dropout: Dropout, threads: int
+    ) -> tuple[float, int]:
+        """One step by some users' sequences; their summed loss, and over how many places.
+
+        Gradients of groups are added in the order of the groups: the same bits on any number of threads.
+        """
+        lengths = np.minimum(samples.histories.counts(users), n + 1)
+        places = int(lengths.sum()) - len(users)
+        groups = [(g, dropout.part(self._units(len(g), int(lengths[g].max()) - 1))) for g in _groups(lengths)]
+
+        def work(group: tuple[Ids, Dropout]) -> tuple[float, Any]:
+            at, own = group
+            rows = _padded(samples.histories, users[at], n + 1)
+            others = _padded(Ragged(samples.histories.indptr, samples.negatives), users[at], n + 1)
+            loss = self._loss(adam.model, rows, others, lengths[at] - 1, own)
+            return loss.item(), adam.gradients(loss / places)
+
+        total = 0.0
+        for loss, gradients in in_order(work, groups, threads):
+            adam.add(gradients)
+            total += loss
+        adam.step()
+        return total, places
+
+    def _units(self, sequences: int, width: int) -> int:
+        """Units that dropout may leave out: inputs, and in each block weights, inner and outer layer."""
+        return sequences * width * (self.dim + self.blocks * (width + 2 * self.dim))
 
     def _loss(self, model: dict[str, Any], rows: Any, others: Any, places: Any, dropout: Dropout) -> Any:
         """Summed over the places of some sequences: the item that came next, and one that did not."""
@@ -147,14 +167,19 @@ class Dropout:
     Drawn from the pass's own stream: the same on every machine, and several times faster than PyTorch's.
     """
 
-    def __init__(self, share: float, key: int) -> None:
-        self.share, self.key, self.drawn = share, np.uint64(key), 0
+    def __init__(self, share: float, key: int, drawn: int = 0) -> None:
+        self.share, self.key, self.drawn = share, key, drawn
+
+    def part(self, units: int) -> Dropout:
+        """Its own stretch of the stream for so many units, whoever draws first."""
+        start, self.drawn = self.drawn, self.drawn + units
+        return Dropout(self.share, self.key, start)
 
     def __call__(self, x: Any) -> Any:
         import torch
 
         kept = np.empty(x.shape, np.float32)
-        _draw_kept(self.key, self.drawn, self.share, kept.reshape(-1))
+        _draw_kept(np.uint64(self.key), self.drawn, self.share, kept.reshape(-1))
         self.drawn += kept.size
         return x * torch.from_numpy(kept)
 
