@@ -12,7 +12,7 @@ import pytest
 import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ragged, run_ends
-from fedrec.core.scorer import Knows, Scorer
+from fedrec.core.scorer import FromHistory, Scorer
 from fedrec.core.slots import Catalog
 from fedrec.data.interactions import Interactions, from_codes
 from fedrec.data.sequences import draw_sequences
@@ -70,16 +70,21 @@ def test_where_only_the_order_tells_they_find_the_next_item_and_ease_cannot(walk
 @pytest.mark.parametrize("name", ["markov", "sasrec"])
 def test_told_what_came_since_they_rank_from_there(name: str, walks: Split) -> None:
     scorer: Any = Markov(lam=5).fit(walks) if name == "markov" else trained(SMALL, walks, 40)
-    assert isinstance(scorer, Knows)
-    longer = Ragged(
-        walks.train.indptr + np.arange(walks.n_users + 1),
-        np.insert(walks.train.items, walks.train.indptr[1:], walks.valid),
-    )
-    knowing = scorer.knowing(longer)
+    assert isinstance(scorer, FromHistory)
+    knowing = scorer.knowing(walks.known)
     assert np.mean(rank_full(knowing, Exam(walks), "test").ahead == 0) > 0.95
     forward, back = knowing.knowing(histories(WALK, WALK[::-1])).all(np.arange(2))
     assert forward[13] > forward[2]
     assert back[2] > back[13]
+
+
+@pytest.mark.parametrize("name", ["markov", "sasrec"])
+def test_under_next_only_the_test_item_is_ranked_otherwise(name: str, small: Interactions) -> None:
+    options: dict[str, Any] = {"rounds": 2, "settings": {"dim": 8, "length": 20}} if name == "sasrec" else {}
+    strict, known = (fedrec.run(name, small, protocol=how, **options) for how in ("strict", "next"))
+    assert known.validation == strict.validation
+    assert known.test != strict.test
+    assert not any("cannot use it without training" in note for note in known.result["notes"])
 
 
 # --- the linear chain

@@ -34,6 +34,7 @@ class Markov(CentralAtOnce):
     name: ClassVar[str] = "markov"
     citation: ClassVar[str] = "after Choi et al., WWW 2021 (SLIT), with the next item alone as the target"
     use_when: ClassVar[str] = "what order is worth, in seconds; a sequential yardstick where items are few"
+    ranks_from_history: ClassVar[bool] = True
 
     decay: float = Field(0.9, gt=0, le=1, description="weight γ of an item against the next newer one")
     window: int = Field(20, ge=1, description="newest items that are seen")

@@ -41,6 +41,7 @@ class SASRec(CentralInRounds):
     name: ClassVar[str] = "sasrec"
     citation: ClassVar[str] = "Kang, McAuley: Self-Attentive Sequential Recommendation, ICDM 2018"
     use_when: ClassVar[str] = "the accuracy to aim at where all data are in one place and their order tells"
+    ranks_from_history: ClassVar[bool] = True
 
     dim: int = Field(50, ge=1, le=4096, description="length of all vectors")
     blocks: int = Field(2, ge=1, le=64, description="self-attention blocks, one head each")
