@@ -19,11 +19,12 @@ from fedrec.data.split import Split, split
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.ranking import measure, rank_full, rank_sampled
 from fedrec.methods import METHODS, make
-from fedrec.methods.central.base import Central, CentralAtOnce
+from fedrec.methods.central.base import CentralAtOnce, CentralInRounds
 from fedrec.methods.central.ease import EASE
 from fedrec.methods.fcf import FCF
 from fedrec.methods.fedals import FedALS
 from fedrec.runs.folder import DIGEST, digest
+from fedrec.simulate.passes import Passes
 from fedrec.simulate.simulation import Simulation
 
 SMALL = {"dim": 4}
@@ -127,8 +128,9 @@ def test_a_method_says_whether_it_ranks_from_a_history(parts: Split, name: str) 
     elif isinstance(method, CentralAtOnce):
         assert method.ranks_from_history == isinstance(method.fit(parts, 0, 1), FromHistory)
     else:
-        assert isinstance(method, Central)
-        assert not method.ranks_from_history
+        assert isinstance(method, CentralInRounds)
+        passes = Passes(method, parts)
+        assert method.ranks_from_history == isinstance(passes.scorer(passes.moment), FromHistory)
 
 
 @pytest.mark.parametrize("name", ["fedmf", "pfedrec", "fedpergnn", "popularity", "mf", "ials"])

@@ -1,4 +1,4 @@
-"""Centralised MF and NCF: a round is one pass over the data, and the rest is as in any run."""
+"""Centralised MF, NCF and SASRec: a round is one pass over the data, and the rest is as in any run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ from fedrec.data.worlds import two_tastes
 from fedrec.methods.central.base import CentralInRounds
 from fedrec.methods.central.mf import MF
 from fedrec.methods.central.ncf import NCF
+from fedrec.methods.central.sasrec import SASRec
 from fedrec.simulate.passes import Passes
 
-METHODS = [MF(dim=4, lr=0.03), NCF(dim=4, hidden=(8,), lr=0.03, batch_size=64)]
+METHODS = [
+    MF(dim=4, lr=0.03),
+    NCF(dim=4, hidden=(8,), lr=0.03, batch_size=64),
+    SASRec(dim=4, blocks=1, length=10, lr=0.03, batch_size=8),
+]
 
 
 def name_of(method: Any) -> str:
@@ -39,7 +44,7 @@ def after(method: CentralInRounds, parts: Split, rounds: int, seed: int = 0) -> 
 def test_learns_two_tastes(method: CentralInRounds) -> None:
     parts = split(two_tastes())
     passes, everyone = after(method, parts, 40), np.arange(parts.n_users)
-    scores = method.scorer(passes.state.server).all(everyone)
+    scores = method.scorer(passes.state.server, parts.train).all(everyone)
     wrong = np.arange(parts.n_items) % 2 != parts.users[:, None] % 2
     median = [np.median(row[bad]) for row, bad in zip(scores, wrong, strict=True)]
     assert np.mean(scores[everyone, parts.test] > median) >= 0.9
@@ -58,12 +63,12 @@ def test_a_pass_holds_what_the_clients_of_a_federation_would_train_on(small_spli
 def test_the_seed_decides_every_bit(method: CentralInRounds, small_split: Split) -> None:
     first, again, other = (after(method, small_split, 2, seed).state.server for seed in (0, 0, 1))
     assert all(np.array_equal(first[name], again[name]) for name in first)
-    assert not np.array_equal(first["users"], other["users"])
+    assert not np.array_equal(first["items"], other["items"])
 
 
 @pytest.mark.parametrize("method", METHODS, ids=name_of)
 def test_some_are_the_same_as_all(method: CentralInRounds, small_split: Split) -> None:
-    scorer = method.scorer(after(method, small_split, 1).state.server)
+    scorer = method.scorer(after(method, small_split, 1).state.server, small_split.train)
     users, items = np.array([7, 3]), np.array([[5, 79, 0, -1], [1, -1, -1, -1]], np.int32)
     some, full = scorer.some(users, items), scorer.all(users)
     np.testing.assert_allclose(some[items >= 0], full[[0, 0, 0, 1], [5, 79, 0, 1]], rtol=1e-5)
@@ -91,7 +96,7 @@ def test_mf_takes_the_steps_of_adam(small_split: Split) -> None:
     np.testing.assert_allclose(held["items"][touched], start["items"].detach()[touched], atol=2e-4)
 
 
-@pytest.mark.parametrize("name", ["mf", "ncf"])
+@pytest.mark.parametrize("name", ["mf", "ncf", "sasrec"])
 def test_a_run_has_rounds_and_validation_selects_one(name: str, small: Interactions) -> None:
     run = fedrec.run(name, small, rounds=4, settings={"dim": 4})
     assert run.result["rounds"] == 4
@@ -107,7 +112,7 @@ def test_patience_stops_a_run(small: Interactions) -> None:
     assert "stopped early" in run.result["stopped"]
 
 
-@pytest.mark.parametrize("name", ["mf", "ncf"])
+@pytest.mark.parametrize("name", ["mf", "ncf", "sasrec"])
 def test_resumed_is_uninterrupted_and_opened_is_the_same(
     name: str, small: Interactions, tmp_path: Path
 ) -> None:

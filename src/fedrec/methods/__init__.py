@@ -36,6 +36,8 @@ METHODS = {
     "ials": "fedrec.methods.central.ials:IALS",
     "mf": "fedrec.methods.central.mf:MF",
     "ncf": "fedrec.methods.central.ncf:NCF",
+    "markov": "fedrec.methods.central.markov:Markov",
+    "sasrec": "fedrec.methods.central.sasrec:SASRec",
     "counter": "fedrec.methods.central.counter:Counter",
 }
 WRAPPERS = {

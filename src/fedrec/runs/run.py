@@ -23,6 +23,7 @@ from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import rank_full, rank_sampled
 from fedrec.methods.central.base import Central, CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem
+from fedrec.methods.central.sasrec import Attentive
 from fedrec.runs.border import check_view, path_of, several, whole
 from fedrec.runs.config import RunConfig
 from fedrec.runs.data import keep_data
@@ -200,8 +201,8 @@ class Run:
         popular = np.bincount(self.split.trained.items, minlength=n_items).astype(np.float32)
         if self.federated is None:
             assert isinstance(self.method, Central)
-            seen = newcomers(codes, n_items, negatives).trained
-            return seen, joined_centrally(self.method, self.scorer(), seen, popular)
+            people = newcomers(codes, n_items, negatives)
+            return people.trained, joined_centrally(self.method, self.scorer(), people.train, popular)
         assert self.federated.selected is not None
         state = self.federated.selected.moment.server
         found = join(self.federated.server, state, codes, popular, negatives)
@@ -214,7 +215,7 @@ class Run:
             scorer = self.scorer()
             if isinstance(scorer, ItemItem):
                 return similar_by(data, scorer.like, item, k)
-            if isinstance(scorer, Factors):
+            if isinstance(scorer, Factors | Attentive):
                 return similar(data, scorer.items, item, k)
             raise FedrecError(f"{label} knows no items by themselves: ask a run of another method")
         assert self.federated.selected is not None

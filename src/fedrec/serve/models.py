@@ -15,6 +15,7 @@ from fedrec.core.files import replacing
 from fedrec.core.scorer import Scorer
 from fedrec.data.split import Split
 from fedrec.methods.central.itemitem import ItemItem, training_matrix
+from fedrec.methods.central.markov import Chain
 from fedrec.methods.central.popularity import SameForAll
 
 
@@ -46,7 +47,10 @@ def _arrays(scorer: Scorer) -> dict[str, Any]:
     if isinstance(scorer, ItemItem) and issparse(scorer.weights):
         w = scorer.weights.tocsr()
         return {"data": w.data, "indices": w.indices, "indptr": w.indptr, "shape": np.array(w.shape)}
-    return {"weights": scorer.weights} if isinstance(scorer, ItemItem) else {}
+    arrays = {"weights": scorer.weights} if isinstance(scorer, ItemItem) else {}
+    if isinstance(scorer, Chain):
+        arrays |= {"decay": np.float64(scorer.decay), "window": np.int64(scorer.window)}
+    return arrays
 
 
 def _scorer(stored: Any, split: Split) -> Scorer:
@@ -57,4 +61,6 @@ def _scorer(stored: Any, split: Split) -> Scorer:
     if "data" in stored:
         parts = (stored["data"], stored["indices"], stored["indptr"])
         return ItemItem(training_matrix(split), csr_matrix(parts, shape=tuple(stored["shape"])))
+    if "window" in stored:
+        return Chain.of(split.train, stored["weights"], float(stored["decay"]), int(stored["window"]))
     return ItemItem(training_matrix(split), stored["weights"])

@@ -78,7 +78,7 @@ def write_all(
 
 
 def joined_centrally(method: Central, scorer: Scorer, seen: Ragged, popular: Array) -> Scorer:
-    """A yardstick for new people who like these items, where it can rank for them."""
+    """A yardstick for new people who like these items, oldest first, where it can rank for them."""
     solves = method.solves()
     if isinstance(scorer, FromHistory):
         scorer = scorer.knowing(seen)

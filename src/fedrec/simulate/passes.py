@@ -20,7 +20,6 @@ from fedrec.core.blocks import single_threaded
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import View
 from fedrec.core.scorer import Scorer
-from fedrec.data.passes import Pass, draw_pass
 from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import summary
@@ -62,16 +61,17 @@ class Passes:
         self.state, self.selected = last.server, selected
 
     def warm_up(self) -> None:
-        """Compile outside of the clock, on a sample or two."""
-        users, items, labels = draw_pass(self.data, self.seed, 1)
-        self.method.one_pass(self.state.server, Pass(users[:2], items[:2], labels[:2]))
+        """Compile outside of the clock, on a user or two."""
+        few = self.data.take(np.arange(min(2, len(self.data))))
+        self.method.one_pass(self.state.server, self.method.draw(few, self.seed, 1))
 
     def play(self, evaluate: bool) -> Round:
         """One pass over the data, and (if asked) the ranks of the validation items."""
         start = time.perf_counter()
         number = self.state.round + 1
         with single_threaded():
-            held, loss = self.method.one_pass(self.state.server, draw_pass(self.data, self.seed, number))
+            samples = self.method.draw(self.data, self.seed, number)
+            held, loss = self.method.one_pass(self.state.server, samples, self.threads)
         if not all(np.isfinite(values.sum(dtype=np.float64)) for values in held.values()):
             raise Diverged(
                 f"{self.method.label} diverged in round {number}; the state after round {self.state.round} "
@@ -99,4 +99,4 @@ class Passes:
     def scorer(self, moment: Moment, view: View | None = None) -> Scorer:
         if view is not None:
             raise FedrecError(f"{self.method.label} has no views: it is not federated")
-        return self.method.scorer(moment.server.server)
+        return self.method.scorer(moment.server.server, self.split.train)

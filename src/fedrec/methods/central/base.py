@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fedrec.core.method import Method
+from fedrec.core.ragged import Ragged
 from fedrec.core.scorer import Scorer
 from fedrec.core.slots import Arrays, Catalog, Slot
-from fedrec.data.passes import Pass
+from fedrec.data.clients import ClientData
+from fedrec.data.passes import draw_pass
 from fedrec.data.split import Split
 
 
@@ -44,10 +46,14 @@ class CentralInRounds(Central):
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         """Its arrays, the optimizer's included, and how they start; all are the server's."""
 
-    @abstractmethod
-    def one_pass(self, held: Arrays, samples: Pass) -> tuple[Arrays, float]:
-        """The arrays after one pass over all users' samples, and the mean loss."""
+    def draw(self, data: ClientData, seed: int, round: int) -> Any:
+        """What a pass is made over: the samples of a federation's clients, shuffled together."""
+        return draw_pass(data, seed, round)
 
     @abstractmethod
-    def scorer(self, held: Arrays) -> Scorer:
-        """What ranks, from the arrays."""
+    def one_pass(self, held: Arrays, samples: Any, threads: int = 1) -> tuple[Arrays, float]:
+        """The arrays after one pass over what ``draw`` gave, and the mean loss."""
+
+    @abstractmethod
+    def scorer(self, held: Arrays, histories: Ragged) -> Scorer:
+        """What ranks, from the arrays and what users trained on, oldest first."""

@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from fedrec.core.factors import FASTMATH, Factors
-from fedrec.core.slots import Array, Catalog, Slot, normal, server, zeros
+from fedrec.core.ragged import Ragged
+from fedrec.core.slots import Arrays, Catalog, Slot, normal, server, zeros
 from fedrec.data.passes import Pass
 from fedrec.methods.central.base import CentralInRounds
 
@@ -45,7 +46,7 @@ class MF(CentralInRounds):
             slots |= {f"adam.{name}.{moment}": server(*shape, start=zeros()) for moment in "mv"}
         return slots | {"adam.t": server(start=zeros())}
 
-    def one_pass(self, held: dict[str, Array], samples: Pass) -> tuple[dict[str, Array], float]:
+    def one_pass(self, held: Arrays, samples: Pass, threads: int = 1) -> tuple[Arrays, float]:
         held = {name: values.copy() for name, values in held.items()}
         users, items = ([held[n], held[f"adam.{n}.m"], held[f"adam.{n}.v"]] for n in TABLES)
         steps, loss = _one_pass(
@@ -53,7 +54,7 @@ class MF(CentralInRounds):
         )
         return {**held, "adam.t": np.float32(steps)}, loss  # type: ignore[dict-item]
 
-    def scorer(self, held: dict[str, Array]) -> Factors:
+    def scorer(self, held: Arrays, histories: Ragged) -> Factors:
         w, v = held["users"], held["items"]
         return Factors(w[:, : self.dim], v[:, : self.dim], w[:, self.dim])
 

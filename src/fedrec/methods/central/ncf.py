@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedrec.core.layers import mlp, mlp_slots
-from fedrec.core.slots import Array, Catalog, Slot, normal, server, zeros
+from fedrec.core.ragged import Ragged
+from fedrec.core.slots import Array, Arrays, Catalog, Slot, normal, server
 from fedrec.data.passes import Pass
+from fedrec.methods.central.adam import Adam, with_moments, without_moments
 from fedrec.methods.central.base import CentralInRounds
 
 
@@ -41,30 +43,22 @@ class NCF(CentralInRounds):
             "items": server(catalog.n_items, self.dim, start=normal(self.std)),
             **mlp_slots("layer", (2 * self.dim, *self.hidden, 1), "server"),
         }
-        moments = {f"adam.{n}.{m}": server(*s.shape, start=zeros()) for n, s in model.items() for m in "mv"}
-        return {**model, **moments, "adam.t": server(start=zeros())}
+        return with_moments(model)
 
-    def one_pass(self, held: dict[str, Array], samples: Pass) -> tuple[dict[str, Array], float]:
+    def one_pass(self, held: Arrays, samples: Pass, threads: int = 1) -> tuple[Arrays, float]:
         import torch
         from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
         users, items, labels = map(torch.from_numpy, samples)
-        t = {name: torch.tensor(values) for name, values in held.items()}
-        model = {name: t[name].requires_grad_() for name in held if not name.startswith("adam.")}
-        adam = torch.optim.Adam(model.values(), lr=self.lr, weight_decay=self.l2, fused=True)
-        for name, values in model.items():
-            moments = {"exp_avg": t[f"adam.{name}.m"], "exp_avg_sq": t[f"adam.{name}.v"]}
-            adam.state[values] = {"step": t["adam.t"].clone(), **moments}
-        p, total = SimpleNamespace(**model), 0.0
+        adam = Adam(held, self.lr, l2=self.l2)
+        p, total = SimpleNamespace(**adam.model), 0.0
         for start in range(0, len(users), self.batch_size):
             batch = slice(start, start + self.batch_size)
             loss = cross_entropy(self._logits(p, users[batch], items[batch]), labels[batch])
-            adam.zero_grad(set_to_none=True)
             loss.backward()
             adam.step()
-            t["adam.t"] += 1
             total += loss.item() * len(labels[batch])
-        return {name: values.detach().numpy() for name, values in t.items()}, total / len(users)
+        return adam.held(), total / len(users)
 
     def _logits(self, p: Any, users: Any, items: Any) -> Any:
         from torch import cat
@@ -73,14 +67,14 @@ class NCF(CentralInRounds):
         both = cat([embedding(users, p.users), embedding(items, p.items)], dim=-1)
         return mlp(p, "layer", len(self.hidden) + 1, both)[..., 0]
 
-    def scorer(self, held: dict[str, Array]) -> Network:
-        return Network(self, {n: v for n, v in held.items() if not n.startswith("adam.")})
+    def scorer(self, held: Arrays, histories: Ragged) -> Network:
+        return Network(self, without_moments(held))
 
 
 class Network:
     """Scores of the trained network."""
 
-    def __init__(self, method: NCF, held: dict[str, Array]) -> None:
+    def __init__(self, method: NCF, held: Arrays) -> None:
         import torch
 
         self.method, self.n_items = method, len(held["items"])
