@@ -34,7 +34,7 @@ from fedrec.methods.fedals import FedALS
 DECAYS = (0.3, 0.9, 0.98)  # γ of the short, the middle and the long context
 SOON = 0.8  # δ: what comes later than next still counts
 RARE = 0.2  # β: the same evidence says more of an item that few have met
-CONTEXTS = 100  # for each feature, in A, over all clients; a client has 2 to 32 of them, evenly spaced
+CONTEXTS = 60  # for each feature, in A, over all clients; a client has 2 to 32 of them, evenly spaced
 WEIGHTS = (0.15, 0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # the first is what devices begin with
 
 
@@ -128,16 +128,17 @@ class FedNext(FedALS):
         """FedALS's step; and Z for the table that the contexts were made of, on the scale of the vectors' scores."""
         merged = super().merge(held, total, context)
         weight = merged["mean_weight"]
-        a, b = (merged[n].astype(np.float64) / weight for n in ("mean_contexts", "mean_followers"))
+        a = merged["mean_contexts"].astype(np.float64) / weight
         w, gram = self.width, held["gram"].astype(np.float64)
         regular = np.eye(self.features)
         for k in range(len(DECAYS)):
             regular[k * w : (k + 1) * w, k * w : (k + 1) * w] = gram
-        z = np.linalg.solve(a + self.ridge * regular + 1e-9 * np.trace(regular) * np.eye(len(a)), b.T).T
-        z /= np.maximum(merged["mean_senders"] / weight, 1)[:, None] ** RARE
+        inverse = np.linalg.inv(a + self.ridge * regular + 1e-9 * np.trace(regular) * np.eye(len(a)))
+        z = merged["mean_followers"] @ (inverse / weight).astype(np.float32)
+        z /= np.maximum(merged["mean_senders"] / weight, 1)[:, None] ** np.float32(RARE)
         s = merged["mean_outer"].astype(np.float64) / weight / context.catalog.n_users
         spreads = _spread(s, held["items"]), _spread(a / max(a[-1, -1], 1.0), z)
-        return {**merged, "next": (z * (spreads[0] / max(spreads[1], 1e-12))).astype(np.float32)}
+        return {**merged, "next": z * np.float32(spreads[0] / max(spreads[1], 1e-12))}
 
     def averaged(self) -> tuple[str, ...]:
         return (*super().averaged(), "contexts", "followers")

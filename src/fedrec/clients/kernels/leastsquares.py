@@ -90,10 +90,10 @@ class LeastSquaresClients:
         w = self._solve(shared, users)
         finite = np.isfinite(w.sum(axis=1))
         loss = np.zeros(len(users), np.float32)
-        total = self._sum(shared, users, w, finite, loss)
+        total, context = self._sum(shared, users, w, finite, loss)
         sent = self._each(shared, users[finite], w[finite]) if wish.single else total
         trained = time.perf_counter()
-        part = RankingPart(users, {self.form.vector: w, **self._context(shared, users)}, {})
+        part = RankingPart(users, {self.form.vector: w, **context}, {})
         scores = None if wish.lines is None else self.score(shared, part, wish.lines)
         seconds = (trained - start, time.perf_counter() - trained)
         count = int(self.sizes[users[finite]].sum())
@@ -101,8 +101,10 @@ class LeastSquaresClients:
             users, part.lines, loss, finite, sent, count, {} if wish.rows else None, scores, seconds
         )
 
-    def _sum(self, shared: Arrays, users: Ids, w: Array, finite: NDArray[np.bool_], loss: Array) -> Total:
-        """The uploads of some clients, added up as they are made; fills in the loss."""
+    def _sum(
+        self, shared: Arrays, users: Ids, w: Array, finite: NDArray[np.bool_], loss: Array
+    ) -> tuple[Total, Arrays]:
+        """The uploads of some clients, added up as they are made, and their contexts; fills in the loss."""
         form, trained, table = self.form, self.data.trained, shared[self.form.items]
         kept = np.where(finite[:, None], w, np.float32(0))
         corrections = np.zeros_like(table)
@@ -111,10 +113,13 @@ class LeastSquaresClients:
         sums = {form.corrections: corrections, form.outer: kept.T @ kept}
         if form.senders:
             sums[form.senders] = senders
+        context = {}
         if self.head is not None:
             head = self.head.form
-            sums[head.contexts], sums[head.followers] = self.head.sums(table, users[finite])
-        return Total(sums, float(finite.sum()), int(finite.sum()))
+            lines = np.zeros((len(users), shared[head.table].shape[1]), np.float32)
+            sums[head.contexts], sums[head.followers], lines[finite] = self.head.sums(table, users[finite])
+            context = {head.context: lines}
+        return Total(sums, float(finite.sum()), int(finite.sum())), context
 
     def _each(self, shared: Arrays, users: Ids, w: Array) -> Upload:
         """The same uploads one by one, for a channel that looks at them."""

@@ -30,18 +30,17 @@ class NextItems:
     def _features(self, table: Array) -> int:
         return len(self.decays) * table.shape[1] + 1
 
-    def sums(self, table: Array, users: Ids) -> tuple[Array, Array]:
-        """Σ φφᵀ, and of each item the contexts that it came soon after, over the clients."""
-        features = self._features(table)
+    def sums(self, table: Array, users: Ids) -> tuple[Array, Array, Array]:
+        """Σ φφᵀ over the clients, of each item the contexts that it came soon after, and each client's last φ."""
+        features, most = self._features(table), self.form.most
         followers = np.zeros((len(table), features), np.float32)
-        contexts = self._chosen(table, users, followers)
-        return contexts.T @ contexts, followers
-
-    def _chosen(self, table: Array, users: Ids, followers: Array) -> Array:
-        chosen = np.empty((len(users) * self.form.most, self._features(table)), np.float32)
+        chosen, last = np.empty((len(users) * most, features), np.float32), self._none(table, users)
         histories = (self.trained.indptr, self.history)
-        used = _walk(users, *histories, table, self.decays, self.soon, self.form.most, followers, chosen)
-        return chosen[:used]
+        used = _walk(users, *histories, table, self.decays, self.soon, most, followers, chosen, last)
+        return chosen[:used].T @ chosen[:used], followers, last
+
+    def _none(self, table: Array, users: Ids) -> Array:
+        return np.zeros((len(users), self._features(table)), np.float32)
 
     def each(self, table: Array, users: Ids) -> tuple[Array, Array]:
         """The same for each client: Σ φφᵀ, and a row for each of its items, in the order of ``trained``."""
@@ -50,15 +49,13 @@ class NextItems:
         rows = []
         for c, user in enumerate(users):
             run = slice(self.trained.indptr[user], self.trained.indptr[user + 1])
-            followers = np.zeros((len(table), features), np.float32)
-            chosen = self._chosen(table, users[c : c + 1], followers)
-            contexts[c] = chosen.T @ chosen
+            contexts[c], followers, _ = self.sums(table, users[c : c + 1])
             rows.append(followers[self.trained.items[run]])
         return contexts, np.concatenate([np.zeros((0, features), np.float32), *rows])
 
     def last(self, table: Array, users: Ids) -> Array:
         """φ of whole histories."""
-        out = np.zeros((len(users), self._features(table)), np.float32)
+        out = self._none(table, users)
         _last(users, self.trained.indptr, self.history, table, self.decays, out)
         return out
 
@@ -76,33 +73,52 @@ def _step(row: Any, decays: Any, phi: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _move(row: Any, decays: Any, soon: Any, phi: Any, lately: Any, follower: Any) -> None:
+    """One more item, and what came next after it, in one go over all features."""
+    d = len(row)
+    for g in range(len(decays)):
+        keep = decays[g]
+        take = np.float32(1) - keep
+        short, recent, sums = (
+            phi[g * d : (g + 1) * d],
+            lately[g * d : (g + 1) * d],
+            follower[g * d : (g + 1) * d],
+        )
+        for k in range(d):
+            now = keep * short[k] + take * row[k]
+            both = soon * recent[k] + now
+            short[k] = now
+            recent[k] = both
+            sums[k] += both
+    lately[-1] = soon * lately[-1] + phi[-1]
+    follower[-1] += lately[-1]
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _walk(
     users: Any, indptr: Any, history: Any, table: Any, decays: Any, soon: Any, most: int, followers: Any,
-    chosen: Any,
+    chosen: Any, last: Any,
 ) -> int:  # fmt: skip
     """Adds to the row of each item the contexts that it came soon after; evenly spaced ones, scaled, are chosen."""
     used = 0
-    phi, lately = np.empty(chosen.shape[1], np.float32), np.empty(chosen.shape[1], np.float32)
-    for u in users:
-        mine = history[indptr[u] : indptr[u + 1]]
-        count = len(mine) - 1  # contexts whose next item is known
-        if count < 1:
+    lately = np.empty(chosen.shape[1], np.float32)
+    for c in range(len(users)):
+        mine = history[indptr[users[c]] : indptr[users[c] + 1]]
+        if len(mine) == 0:
             continue
+        phi = last[c]
+        count = max(len(mine) - 1, 1)  # contexts whose next item is known
         stride = -(-count // most)
         root = np.sqrt(np.float32(count) / np.float32(-(-count // stride)))
-        phi[:] = 0
         phi[-1] = 1
         lately[:] = 0
-        for t in range(count):
-            _step(table[mine[t]], decays, phi)
-            row = followers[mine[t + 1]]
-            for k in range(len(phi)):
-                lately[k] = soon * lately[k] + phi[k]
-                row[k] += lately[k]
+        for t in range(len(mine) - 1):
+            _move(table[mine[t]], decays, soon, phi, lately, followers[mine[t + 1]])
             if (count - 1 - t) % stride == 0:
                 for k in range(len(phi)):
                     chosen[used, k] = root * phi[k]
                 used += 1
+        _step(table[mine[-1]], decays, phi)
     return used
 
 
