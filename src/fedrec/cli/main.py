@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, data, doctor, methods, recommend, run
+from fedrec.cli import bench, compare, data, doctor, methods, recommend, run
 from fedrec.cli.terminal import any_letter, complain
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("compare")(compare.compare)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)

@@ -98,7 +98,7 @@ def run(
     from fedrec.core.protocol import protocol as named_protocol
 
     if resume is not None:
-        _refuse_changes(context, resume, method, _settings(set_))
+        _refuse_changes(context, resume, method, pairs(set_))
         if protocol_set:
             raise FedrecError(f"{resume} keeps its protocol: leave --protocol-set out")
         with _progress() as callback:
@@ -117,10 +117,10 @@ def run(
             finished = fedrec.run(
                 method,
                 data if plain else fedrec.load(data, **how),
-                named_protocol(protocol).with_(**_settings(protocol_set, "--protocol-set", "candidates=999")),
+                named_protocol(protocol).with_(**pairs(protocol_set, "--protocol-set", "candidates=999")),
                 rounds,
                 seed,
-                settings=_settings(set_),
+                settings=pairs(set_),
                 engine=engine,
                 threads=threads,
                 clients=clients,
@@ -167,11 +167,12 @@ def _described(
         return earlier.again(all_data=all_data, out=out or True, callbacks=[callback])
 
 
-def _settings(pairs: list[str] | None, option: str = "--set", example: str = "dim=64") -> dict[str, Any]:
+def pairs(given: list[str] | None, option: str = "--set", example: str = "dim=64") -> dict[str, Any]:
+    """``key=value`` as it was typed, several times."""
     from fedrec.core.errors import FedrecError
 
     settings = {}
-    for pair in pairs or []:
+    for pair in given or []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise FedrecError(f"{option} {pair} is not key=value: write for example {option} {example}")

@@ -24,6 +24,10 @@ DIGEST = "# digest: "  # of everything else in a config
 LONGEST = 150  # letters of a folder's name, besides seed and date
 
 
+class Locked(FedrecError):
+    """Another process is writing the folder."""
+
+
 class RunFolder:
     """A folder that one process at a time may write; the lock dies with its process."""
 
@@ -83,7 +87,7 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
-            raise FedrecError(
+            raise Locked(
                 f"another process is writing {self.path}: wait for it, or use another --out"
             ) from None
         self._lock = file

@@ -1,0 +1,210 @@
+"""What a comparison consists of: methods × data sets × protocols, from names or from a TOML file, checked whole."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.federated import Federated
+from fedrec.core.protocol import PROTOCOLS
+from fedrec.core.settings import Settings
+from fedrec.data.interactions import Interactions
+from fedrec.methods import expand, find, make, own_fields
+from fedrec.methods.central.base import Central, CentralAtOnce
+from fedrec.study.case import Case
+
+# Options of fedrec.run that only some methods know.
+OF_ROUNDS = ("rounds", "eval_every", "patience")
+OF_CLIENTS = ("clients", "channel", "view", "local", "engine")
+NOT_ALONE = ("clients", "channel", "view")  # alone there is nobody to sample from and nothing to send
+
+
+class Options(Settings):
+    """What is passed on to ``fedrec.run``."""
+
+    rounds: int | None = None
+    clients: int | float | None = None
+    channel: tuple[str, ...] | None = None
+    view: str | None = None
+    eval_every: int | None = None
+    patience: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name in Options.model_fields
+            if (value := getattr(self, name)) is not None
+        }
+
+
+class Entry(Options):
+    """A method of a grid with what is special about it."""
+
+    called: ClassVar[str | None] = "[[method]]"
+
+    name: str
+    label: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    data: tuple[str, ...] | None = None
+    protocol: str | tuple[str, ...] | None = None
+    seeds: int | tuple[int, ...] | None = None
+
+
+class Grid(Options):
+    """A comparison as a TOML file has it."""
+
+    called: ClassVar[str | None] = "the grid"
+
+    methods: tuple[str, ...] = ()
+    method: tuple[dict[str, Any], ...] = ()
+    data: tuple[str, ...] = ("demo",)
+    protocol: str | tuple[str, ...] = "strict"
+    seeds: int | tuple[Annotated[int, Field(ge=0)], ...] = 5
+    local: bool = Field(False, description="after each federated method the same, never aggregated")
+    baseline: str | None = None
+
+    def cases(self) -> list[Case]:
+        """Every method on every data set under every protocol, unless its entry says otherwise."""
+        entries = [Entry(name=name) for name in self.methods] + [Entry(**each) for each in self.method]
+        if not entries:
+            raise FedrecError("the grid has no methods: add for example methods = ['fedmf', 'pfedrec']")
+        found = []
+        for entry in entries:
+            for data in entry.data or self.data:
+                for protocol in protocols(entry.protocol or self.protocol):
+                    options = {**self.given(), **entry.given()}
+                    seeds = None if entry.seeds is None else numbers(entry.seeds)
+                    found.append(
+                        Case(
+                            entry.name, data, protocol, entry.settings,
+                            applicable(entry.name, options), entry.label, seeds,
+                        )
+                    )  # fmt: skip
+        return with_controls(found) if self.local else found
+
+
+def read_grid(path: str | Path) -> Grid:
+    """A grid from its file; a typo anywhere is one sentence."""
+    path = Path(path)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedrecError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FedrecError(f"{path} is not valid TOML: {error}") from None
+    try:
+        return Grid(**values)
+    except FedrecError as error:
+        raise FedrecError(f"{path}: {error}") from None
+
+
+def numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """``3`` is the seeds 0, 1 and 2."""
+    found = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not found or min(found) < 0 or len(set(found)) < len(found):
+        raise FedrecError(f"seeds={seeds} are no seeds: give how many, at least 1, or different numbers")
+    return found
+
+
+def protocols(name: str | Sequence[str]) -> list[str]:
+    """``both`` is each of the two."""
+    names = [name] if isinstance(name, str) else list(name)
+    found = [each for one in names for each in (PROTOCOLS if one == "both" else (one,))]
+    for one in found:
+        if one not in PROTOCOLS:
+            raise FedrecError(f"unknown protocol '{one}': {nearest(one, (*PROTOCOLS, 'both'))}")
+    return list(dict.fromkeys(found))
+
+
+def product(
+    methods: Sequence[str],
+    data: Sequence[str | Path | Interactions],
+    protocol: str | Sequence[str],
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+    local: bool,
+) -> list[Case]:
+    """Every method on every data set under every protocol. Settings may name their method: ``fedmf.dim``."""
+    if not methods:
+        raise FedrecError("say which methods to compare, such as fedmf pfedrec: fedrec methods lists them")
+    for method in methods:
+        if not isinstance(method, str):
+            raise FedrecError(f"{method!r} is no name of a method: give text, such as 'fedmf'")
+    mine = settings_by_method(methods, settings)
+    cases = [
+        Case(method, where, how, mine[method], applicable(method, options))
+        for how in protocols(protocol)
+        for where in data
+        for method in dict.fromkeys(methods)
+    ]
+    return with_controls(cases) if local else cases
+
+
+def settings_by_method(methods: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """``fedmf+gel.dim`` is one method's; ``dim`` and ``gel.radius_shared`` are those of all that have it."""
+    found: dict[str, dict[str, Any]] = {method: {} for method in methods}
+    for key, value in settings.items():
+        named = [method for method in methods if key.startswith(f"{method}.")]
+        if named:
+            method = max(named, key=len)
+            found[method][key.removeprefix(f"{method}.")] = value
+            continue
+        owners = [method for method in methods if _has(method, key)]
+        if not owners:
+            known = {name for method in methods for name in _names(method)}
+            raise FedrecError(f"none of {', '.join(methods)} has a setting '{key}': {nearest(key, known)}")
+        for method in owners:
+            found[method][key] = value
+    return found
+
+
+def _names(spec: str) -> list[str]:
+    return [name for part in expand(spec)[0].split("+") for name in own_fields(find(part))]
+
+
+def _has(spec: str, key: str) -> bool:
+    part, dot, name = key.rpartition(".")
+    parts = expand(spec)[0].split("+")
+    return any(name in own_fields(find(one)) for one in parts if not dot or one == part)
+
+
+def applicable(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of a comparison that mean something to a method: EASE has no rounds and no clients."""
+    method = make(spec)
+    without: tuple[str, ...] = OF_CLIENTS if isinstance(method, Central) else ()
+    without += OF_ROUNDS if isinstance(method, CentralAtOnce) else ()
+    return {name: value for name, value in options.items() if value is not None and name not in without}
+
+
+def with_controls(cases: Sequence[Case]) -> list[Case]:
+    """After each federated method the same model, never aggregated."""
+    found = []
+    for case in cases:
+        found.append(case)
+        if not case.local and isinstance(make(case.method, case.settings), Federated):
+            options = {name: value for name, value in case.options.items() if name not in NOT_ALONE}
+            label, options = f"{case.name}, local only", {**options, "local": True}
+            found.append(
+                Case(case.method, case.data, case.protocol, case.settings, options, label, case.seeds)
+            )
+    return found
+
+
+def check(cases: Sequence[Case], seeds: Sequence[int]) -> None:
+    """Every run of a comparison is described before the first one begins: a mistake costs no time."""
+    for case in cases:
+        for seed in case.seeds or seeds:
+            case.described(seed)
+    named: dict[tuple[str, str, str], Case] = {}
+    for case in cases:
+        key = (case.name, case.data_name, case.protocol_name)
+        if key in named:
+            raise FedrecError(
+                f"two lines are called {case.name} on {case.data_name}: give one of them a label of its own"
+            )
+        named[key] = case
