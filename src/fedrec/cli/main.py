@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, compare, data, doctor, methods, recommend, run
+from fedrec.cli import bench, compare, data, doctor, methods, recommend, run, tune
 from fedrec.cli.terminal import any_letter, complain
+
+WORKER = "FEDREC_WORKER"
 
 app = typer.Typer(
     name="fedrec",
@@ -20,6 +23,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)
@@ -51,6 +55,10 @@ def main() -> None:
     from fedrec.core.errors import FedrecError, Interrupted
 
     any_letter()
+    if WORKER in os.environ:  # begun by another process of fedrec: it ends with that one
+        from fedrec.study.processes import end_with_parent
+
+        end_with_parent()
     try:
         app()
     except Interrupted as stop:

@@ -84,6 +84,8 @@ class Board:
         now = self.clock()
         rest = [self._rest(playing, now) for playing in self.playing.values()]
         rest += [self._expected(job) for job in self.left]
+        if not rest:
+            return 0.0
         known = [seconds for seconds in rest if seconds is not None]
         if not known or len(known) < len(rest) / 2:
             return None

@@ -121,48 +121,6 @@ class Line:
         return np.asarray(np.mean(per_seed, axis=0))
 
 
-@dataclass(frozen=True)
-class Paired:
-    """The difference of two lines on the same users: mean, and how likely it would be by chance."""
-
-    difference: float
-    p: float
-    users: int
-
-
-def paired(a: Line, b: Line, metric: str = "ndcg", full: bool = False) -> Paired:
-    """Wilcoxon's signed-rank test over users; seeds are averaged first, so that a user counts once."""
-    from scipy.stats import wilcoxon
-
-    if _split(a) != _split(b) or not _users(a).equals(_users(b)):
-        raise FedrecError(
-            f"{a.case.name} and {b.case.name} cannot be paired: they need the same data, protocol and seeds"
-        )
-    difference = a.gains(metric, full) - b.gains(metric, full)
-    p = float(wilcoxon(difference).pvalue) if difference.any() else 1.0
-    return Paired(float(difference.mean()), p, len(difference))
-
-
-def _split(line: Line) -> tuple[Any, ...]:
-    """What was held out from whom: tests are paired over the same."""
-    kept = ("data", "users", "items", "protocol_settings")
-    return (line.seeds, *([result[name] for name in kept] for result in line.results[:1]))
-
-
-def _users(line: Line) -> Any:
-    return RunFolder(line.folders[0]).ranks()["user"]
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """p-values corrected for the number of tests (Holm, 1979), in the given order."""
-    order = np.argsort(ps)
-    corrected, worst = [0.0] * len(ps), 0.0
-    for rank, at in enumerate(order):
-        worst = max(worst, min(1.0, (len(ps) - rank) * ps[at]))
-        corrected[at] = worst
-    return corrected
-
-
 def place(case: Case, folder: Path, seed: int) -> Path:
     """Where a run is kept: a name that changes with anything that decides its figures."""
     return folder / run_name(case.described(seed).config)

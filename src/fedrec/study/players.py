@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -12,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +20,7 @@ from fedrec.runs.folder import Locked
 from fedrec.study.board import Board, Job
 from fedrec.study.case import finished, loaded_once
 from fedrec.study.play import play
+from fedrec.study.processes import apart, close, environment, interrupt
 from fedrec.study.worker import packed
 
 AGAIN = 1.0  # seconds until a run that another process has is looked at again
@@ -109,7 +108,7 @@ class Processes:
         process = subprocess.Popen(
             [sys.executable, "-m", "fedrec.study.worker"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-            text=True, encoding="utf-8", env=_environment(), **_apart(),
+            text=True, encoding="utf-8", env=environment(), **apart(),
         )  # fmt: skip
         self.running[job], self.errors[job] = process, errors
         assert process.stdin is not None
@@ -140,7 +139,7 @@ class Processes:
 
     def _ended(self, job: Job, code: int) -> None:
         process, errors = self.running.pop(job), self.errors.pop(job)
-        _close(process)
+        close(process)
         errors.seek(0)
         said = errors.read().strip()
         errors.close()
@@ -156,10 +155,10 @@ class Processes:
         """Interrupted, or a bug: what still runs writes a checkpoint and ends."""
         for process in self.running.values():
             if process.poll() is None:
-                _interrupt(process)
+                interrupt(process)
         for process in self.running.values():
             process.wait()
-            _close(process)
+            close(process)
         for errors in self.errors.values():
             errors.close()
 
@@ -183,36 +182,3 @@ def needed_memory(job: Job, board: Board) -> int:
     if peaks:
         return int(max(peaks) * MB)
     return BASE + PER_INTERACTION * len(loaded_once(job.case.data))
-
-
-def _environment() -> dict[str, str]:
-    """The same Python path here and there, however fedrec was found."""
-    import fedrec
-
-    source = str(Path(fedrec.__file__).parents[1])
-    paths = [source, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-
-
-def _apart() -> dict[str, Any]:
-    """Ctrl-C reaches this process alone, which tells the others once."""
-    if os.name == "nt":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}  # type: ignore[attr-defined,unused-ignore]
-    return {"start_new_session": True}
-
-
-def _interrupt(process: subprocess.Popen[str]) -> None:
-    """Closing what it reads is how it is told: the same on every system."""
-    if process.stdin is not None:
-        _quietly(process.stdin.close)
-
-
-def _close(process: subprocess.Popen[str]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            _quietly(stream.close)
-
-
-def _quietly(close: Callable[[], None]) -> None:
-    with contextlib.suppress(OSError):
-        close()

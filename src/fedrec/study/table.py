@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedrec.study.case import Line, Paired, holm, paired
+from fedrec.study.case import Line
+from fedrec.study.paired import Paired, holm, paired
 from fedrec.study.published import Published, published
 
 CERTAIN = 0.05  # corrected p-values below it are marked

@@ -5,12 +5,9 @@ It ends when whoever began it is gone, with a checkpoint: nobody else holds its 
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,7 @@ from fedrec.runs.folder import Locked
 from fedrec.study.board import Job
 from fedrec.study.case import Case, loaded_once
 from fedrec.study.play import play
-
-GRACE = 10.0  # seconds to write a checkpoint in
+from fedrec.study.processes import end_with_parent
 
 
 def packed(job: Job, **how: Any) -> str:
@@ -68,17 +64,9 @@ def say(**event: Any) -> None:
         raise KeyboardInterrupt from None  # nobody listens: stop as if told so
 
 
-def _leave_with_parent() -> None:
-    """The other end of stdin closes when the parent ends, in whatever way."""
-    sys.stdin.read()
-    _thread.interrupt_main()
-    time.sleep(GRACE)
-    os._exit(1)
-
-
 def main() -> None:
     line = sys.stdin.readline()
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    end_with_parent()
     try:
         job, how = unpacked(line)
         play(job, at=lambda round, rounds: say(at=[round, rounds]), **how)
