@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, compare, data, doctor, methods, recommend, run, tune
+from fedrec.cli import bench, compare, data, doctor, methods, recommend, reproduce, run, tune
 from fedrec.cli.terminal import any_letter, complain
 
 WORKER = "FEDREC_WORKER"
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
+app.command("reproduce")(reproduce.reproduce)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)

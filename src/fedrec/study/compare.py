@@ -26,12 +26,15 @@ from fedrec.study import formats
 from fedrec.study.board import Board, Job
 from fedrec.study.case import Case, Line, finished, place, read_failure
 from fedrec.study.grid import check, numbers, product, read_grid
+from fedrec.study.paired import holm, paired
 from fedrec.study.play import TooLong, refuse_too_long
 from fedrec.study.players import how_many, play_all
 from fedrec.study.table import Section, sections
 
 if TYPE_CHECKING:
     import polars as pl
+
+__all__ = ["Case", "Comparison", "Line", "compare", "compare_cases", "holm", "open_comparison", "paired"]
 
 OUT = Path("runs/compare")
 ABOUT = "comparison.json"

@@ -8,6 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from fedrec.core.protocol import protocol as named_protocol
+from fedrec.study.published import Published
 from fedrec.study.table import CERTAIN, FIGURES, Figure, Row, Section
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def markdown(sections: Sequence[Section], title: str, day: date | None = None) -
     for section in sections:
         text += ["", f"## {section.data}, protocol `{section.protocol}`", ""]
         if section.result:
-            text += [about(section), "", *_pipes(_cells(section, _bold_markdown, "`{}`"))]
+            text += [about(section), "", *pipes(_cells(section, _bold_markdown, "`{}`"))]
         text += [part for source in section.sources for part in ("", f"Published: {source}.")]
         text += [part for note in (*variants(section), *section.notes) for part in ("", note)]
     return "\n".join(text) + "\n"
@@ -169,7 +170,7 @@ def terminal(section: Section) -> Table:
         if row is _first_control(section):
             table.add_section()
         figures = [
-            Text(_spread(row.figures.get(name), 1, "±"), style="bold" if name in row.best else "")
+            Text(spread(row.figures.get(name), 1, "±"), style="bold" if name in row.best else "")
             for name in FIGURES
         ]
         bytes_ = None if row.up is None and row.down is None else (row.up or 0) + (row.down or 0)
@@ -194,14 +195,13 @@ def _cells(section: Section, cell: Cell, name: str, text: Callable[[str], str] =
         cells += [cell(row.figures.get(figure), figure in row.best) for figure in FIGURES]  # type: ignore[arg-type]
         cells += [_difference(row, 2)] if compared else []
         found = row.published
-        cells += [_printed(found and found.hr, found and found.hr_std)] if known else []
-        cells += [_printed(found and found.ndcg, found and found.ndcg_std)] if known else []
+        cells += [*printed(found)] if known else []
         kilo = [None if value is None else value / 1e3 for value in (row.up, row.down)]
         lines.append([*cells, row.rounds, *map(_number, (row.seconds, *kilo)), str(row.seeds)])
     return lines
 
 
-def _pipes(cells: Sequence[Sequence[str]]) -> list[str]:
+def pipes(cells: Sequence[Sequence[str]]) -> list[str]:
     heading, *rows = cells
     rule = ["---", *["---:"] * (len(heading) - 1)]
     return [f"| {' | '.join(line)} |" for line in (heading, rule, *rows)]
@@ -213,21 +213,21 @@ def _first_control(section: Section) -> Row | None:
 
 
 def _bold_markdown(figure: Figure | None, best: bool) -> str:
-    text = _spread(figure, 2)
+    text = spread(figure, 2)
     return f"**{text}**" if best else text
 
 
 def _bold_latex(figure: Figure | None, best: bool) -> str:
-    text = _spread(figure, 2)
+    text = spread(figure, 2)
     return f"\\textbf{{{text}}}" if best else text
 
 
 def _bold_html(figure: Figure | None, best: bool) -> str:
-    text = _spread(figure, 2)
+    text = spread(figure, 2)
     return f"<b>{text}</b>" if best else text
 
 
-def _spread(figure: Figure | None, digits: int, between: str = " ± ") -> str:
+def spread(figure: Figure | None, digits: int, between: str = " ± ") -> str:
     if figure is None:
         return "-"
     text = f"{100 * figure.mean:.{digits}f}"
@@ -240,10 +240,14 @@ def _difference(row: Row, digits: int) -> str:
     return f"{100 * row.difference.mean:+.{digits}f}{'*' if row.certain else ''}"
 
 
-def _printed(value: float | None, std: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" + ("" if std is None else f" ± {std:.2f}")
+def printed(found: Published | None) -> tuple[str, str]:
+    """HR and NDCG as a paper has them."""
+    if found is None:
+        return "-", "-"
+    pairs = ((found.hr, found.hr_std), (found.ndcg, found.ndcg_std))
+    if found.about:
+        return f"about {found.hr:.0f}", f"about {found.ndcg:.0f}"
+    return tuple(f"{value:.2f}" + ("" if std is None else f" ± {std:.2f}") for value, std in pairs)  # type: ignore[return-value]
 
 
 def _number(value: float | None) -> str:
