@@ -106,4 +106,6 @@ def _list(json: bool) -> None:
 
 
 def _time(minutes: float) -> str:
+    if minutes < 1:
+        return "1 min"
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -24,6 +24,7 @@ from fedrec.runs.data import data_of, keep_data
 from fedrec.runs.describe import described
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History, cut_history, read_history
+from fedrec.runs.logs import check_logs, logging_to
 from fedrec.runs.result import rank_table, result_of
 from fedrec.runs.run import Run, blocks_of, write_run
 from fedrec.runs.train import Callback, Training, train
@@ -55,16 +56,19 @@ def run(
     out: str | Path | bool | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
+    log: str | Sequence[str] = (),
 ) -> Run:
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
     ``data`` are Interactions, or what ``fedrec.load`` takes: a name, a path or a frame of polars or pandas.
     ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
     read for that round only. With ``all_data`` nothing is held out: the last round ranks, for people, and there are
-    no figures. ``start`` is an earlier run whose tables are taken over, items matched by id.
+    no figures. ``start`` is an earlier run whose tables are taken over, items matched by id. ``log`` passes rounds
+    and figures on to ``"tensorboard"`` or ``"mlflow"``.
     """
     threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
+    check_logs(logs := border.texts(log))
     method, data, config = described(
         method, data, protocol, rounds, seed, settings=settings, engine=engine, clients=clients, channel=channel,
         view=view, local=local, eval_every=eval_every, patience=patience, k=k, all_data=all_data,
@@ -86,7 +90,7 @@ def run(
                 keep_data(folder.path, data)
             history = History(folder.history if folder else None)
             return _finish(
-                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks, logs
             )
     except KeyboardInterrupt:
         if folder is None:
@@ -105,10 +109,12 @@ def resume(
     threads: int | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
+    log: str | Sequence[str] = (),
 ) -> Run:
     """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds."""
     threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
+    check_logs(logs := border.texts(log))
     rounds = None if rounds is None else border.whole("rounds", rounds, 1)
     folder, training = RunFolder.existing(border.path_of("path", path)), None
     folder.lock()
@@ -134,7 +140,7 @@ def resume(
                 history = History(folder.history, lines)
             folder.write_config(config)  # a result stays until there is a newer one
             return _finish(
-                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks, logs
             )
     except KeyboardInterrupt:
         raise _interrupted(folder, training) from None
@@ -216,6 +222,28 @@ def _rebuild(config: RunConfig, data: Any, path: str) -> tuple[Method, Split]:
 
 
 def _finish(
+    method: Method,
+    parts: Split,
+    config: RunConfig,
+    threads: int,
+    training: Training | None,
+    history: History,
+    folder: RunFolder | None,
+    checkpoint_every: float,
+    callbacks: Sequence[Callback],
+    logs: Sequence[str],
+) -> Run:
+    """The rest of a run, told to other tools where that is asked for."""
+    with logging_to(logs, config, folder.path if folder else None) as told:
+        finished = _measured(
+            method, parts, config, threads, training, history, folder, checkpoint_every, [*callbacks, *told]
+        )
+        for each in told:
+            each.finish(finished.result)
+    return finished
+
+
+def _measured(
     method: Method,
     parts: Split,
     config: RunConfig,

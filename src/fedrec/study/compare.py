@@ -125,8 +125,8 @@ def compare(
     ``longest``: a run that would take more seconds than this is left out, and the table says so.
     """
     if grid is not None:
-        found = read_grid(grid)
-        cases, seeds, baseline = found.cases(), found.seeds, baseline or found.baseline
+        found, cases = read_grid(grid)
+        seeds, baseline = found.seeds, baseline or found.baseline
     else:
         options = {"rounds": rounds, "clients": clients, "channel": channel}
         options |= {"eval_every": eval_every, "patience": patience}

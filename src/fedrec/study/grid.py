@@ -42,17 +42,33 @@ class Options(Settings):
         }
 
 
-class Entry(Options):
-    """A method of a grid with what is special about it."""
+class Lines(Options):
+    """Some methods of a grid with what is special about them."""
 
-    called: ClassVar[str | None] = "[[method]]"
+    called: ClassVar[str | None] = "[[lines]]"
 
-    name: str
+    methods: tuple[str, ...] = Field(min_length=1)
     label: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
     data: tuple[str, ...] | None = None
     protocol: str | tuple[str, ...] | None = None
     seeds: int | tuple[int, ...] | None = None
+    local: bool | None = None
+
+    def cases(self, grid: Grid) -> list[Case]:
+        if self.label and len(self.methods) > 1:
+            raise FedrecError(
+                f"the label '{self.label}' is one line's: give it one method, not {len(self.methods)}"
+            )
+        options = {**grid.given(), **self.given()}
+        seeds = None if self.seeds is None else numbers(self.seeds)
+        found = [
+            Case(method, data, protocol, self.settings, applicable(method, options), self.label, seeds)
+            for data in self.data or grid.data
+            for protocol in protocols(self.protocol or grid.protocol)
+            for method in self.methods
+        ]
+        return with_controls(found) if (grid.local if self.local is None else self.local) else found
 
 
 class Grid(Options):
@@ -61,7 +77,7 @@ class Grid(Options):
     called: ClassVar[str | None] = "the grid"
 
     methods: tuple[str, ...] = ()
-    method: tuple[dict[str, Any], ...] = ()
+    lines: tuple[dict[str, Any], ...] = Field((), description="methods with settings, data, … of their own")
     data: tuple[str, ...] = ("demo",)
     protocol: str | tuple[str, ...] = "strict"
     seeds: int | tuple[Annotated[int, Field(ge=0)], ...] = 5
@@ -69,27 +85,16 @@ class Grid(Options):
     baseline: str | None = None
 
     def cases(self) -> list[Case]:
-        """Every method on every data set under every protocol, unless its entry says otherwise."""
-        entries = [Entry(name=name) for name in self.methods] + [Entry(**each) for each in self.method]
-        if not entries:
-            raise FedrecError("the grid has no methods: add for example methods = ['fedmf', 'pfedrec']")
-        found = []
-        for entry in entries:
-            for data in entry.data or self.data:
-                for protocol in protocols(entry.protocol or self.protocol):
-                    options = {**self.given(), **entry.given()}
-                    seeds = None if entry.seeds is None else numbers(entry.seeds)
-                    found.append(
-                        Case(
-                            entry.name, data, protocol, entry.settings,
-                            applicable(entry.name, options), entry.label, seeds,
-                        )
-                    )  # fmt: skip
-        return with_controls(found) if self.local else found
+        """Every method on every data set under every protocol, unless its lines say otherwise."""
+        groups = [Lines(methods=self.methods)] if self.methods else []
+        groups += [Lines(**each) for each in self.lines]
+        if not groups:
+            raise FedrecError("it has no methods: add for example methods = ['fedmf', 'pfedrec']")
+        return [case for group in groups for case in group.cases(self)]
 
 
-def read_grid(path: str | Path) -> Grid:
-    """A grid from its file; a typo anywhere is one sentence."""
+def read_grid(path: str | Path) -> tuple[Grid, list[Case]]:
+    """A grid from its file, and its cases; a typo anywhere is one sentence."""
     path = Path(path)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -98,7 +103,8 @@ def read_grid(path: str | Path) -> Grid:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FedrecError(f"{path} is not valid TOML: {error}") from None
     try:
-        return Grid(**values)
+        grid = Grid(**values)
+        return grid, grid.cases()
     except FedrecError as error:
         raise FedrecError(f"{path}: {error}") from None
 

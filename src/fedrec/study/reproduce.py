@@ -17,13 +17,12 @@ from fedrec.study.formats import pipes, printed, spread
 from fedrec.study.looks import Look, drawn
 from fedrec.study.published import Published
 from fedrec.study.table import Figure
-from fedrec.study.targets import Target, target
+from fedrec.study.targets import LONGEST, Target, target
 
 if TYPE_CHECKING:
     import polars as pl
 
 OUT = Path("runs/reproduce")
-LONGEST = 180.0  # seconds of a run that --quick has time for
 NOISE = 2.0  # differences beyond so many standard deviations are marked
 LEAST = 1.0  # and beyond so many points
 
