@@ -266,9 +266,7 @@ def _refuse_another(folder: Path, cases: Sequence[Case], force: bool) -> None:
     if force or not (folder / ABOUT).exists():
         return
     try:
-        there = [
-            each["case"][:3] for each in json.loads((folder / ABOUT).read_text(encoding="utf-8"))["lines"]
-        ]
+        there = [each["line"] for each in json.loads((folder / ABOUT).read_text(encoding="utf-8"))["lines"]]
     except (ValueError, KeyError, TypeError):
         there = []
     asked = [_identity(case) for case in cases]

@@ -249,26 +249,25 @@ def _try(tuned: Tuned, parts: Any, threads: int, trial: Any, config: RunConfig, 
         if trial.should_prune():
             raise optuna.TrialPruned
 
-    told: dict[str, Any] = {}
     try:
         with _quiet():
             value, round = validated(config, parts, threads, at)
         trial.set_user_attr("round", round)
-        told = {"values": value}
-        said = f"trial {trial.number}: {100 * value:.2f}"
+        tuned.study.tell(trial, value)
+        return f"trial {trial.number}: {100 * value:.2f}"
     except optuna.TrialPruned:
-        told, said = {"state": optuna.trial.TrialState.PRUNED}, f"trial {trial.number}: behind, stopped"
+        tuned.study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        return f"trial {trial.number}: behind, stopped"
     except FedrecError as error:
         trial.set_user_attr("error", str(error))
-        told, said = {"state": optuna.trial.TrialState.FAIL}, f"trial {trial.number}: {error}"
+        tuned.study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        return f"trial {trial.number}: {error}"
     except BaseException:  # Ctrl-C: as if it had never begun
         tuned.study.tell(trial, state=optuna.trial.TrialState.FAIL)
         raise
-    finally:
+    finally:  # from here on others may take it for dead, so that it is told before
         alive.close()
         _lock(tuned, trial.number).unlink(missing_ok=True)
-    tuned.study.tell(trial, **told)
-    return said
 
 
 def _lock(tuned: Tuned, number: int) -> Path:
