@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fedrec.runs.run import Run as Run
     from fedrec.study.compare import Comparison as Comparison
     from fedrec.study.compare import compare as compare
+    from fedrec.study.tune import tune as tune
 
 # Imported when first used: `fedrec --help` must not wait for NumPy, Numba or PyTorch.
 _PLACES = {
@@ -32,6 +33,7 @@ _PLACES = {
     "Run": "fedrec.runs.run",
     "compare": "fedrec.study.compare",
     "Comparison": "fedrec.study.compare",
+    "tune": "fedrec.study.tune",
     "FedrecError": "fedrec.core.errors",
 }
 

@@ -143,7 +143,9 @@ def test_mistakes_are_found_before_anything_runs(cases: list[Case], tmp_path: Pa
     for sentence, case in wrong.items():
         with pytest.raises(FedrecError, match=re.escape(sentence)):
             lines_of([*cases, case], out)
-    with pytest.raises(FedrecError, match="the baseline 'fedmv' is not among the methods compared: did you mean"):
+    with pytest.raises(
+        FedrecError, match="the baseline 'fedmv' is not among the methods compared: did you mean"
+    ):
         lines_of(cases, out, baseline="fedmv")
     with pytest.raises(FedrecError, match="seeds=0 are no seeds"):
         lines_of(cases, out, seeds=0)

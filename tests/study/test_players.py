@@ -35,7 +35,9 @@ def test_processes_give_the_same_figures(small: Interactions, tmp_path: Path) ->
 def test_a_killed_comparison_goes_on(small: Interactions, tmp_path: Path) -> None:
     """kill -9 in the middle: what was finished stays, the others end by themselves, and the next start goes on."""
     users = pl.Series(small.user_ids).gather(pl.Series(range(small.n_users)).to_numpy().repeat(small.counts))
-    pl.DataFrame({"user": users, "item": small.items, "timestamp": small.times}).write_csv(tmp_path / "few.csv")
+    pl.DataFrame({"user": users, "item": small.items, "timestamp": small.times}).write_csv(
+        tmp_path / "few.csv"
+    )
     data, out = str(tmp_path / "few.csv"), tmp_path / "out"
     command = [sys.executable, "-m", "fedrec.cli.main", "compare", "popularity", "fedmf", "--data", data]
     command += ["--seeds", "2", "--rounds", "100000", "--jobs", "2", "--threads", "2", "--out", str(out)]
@@ -81,9 +83,7 @@ def _at_work(out: Path) -> bool:
     return bool(_finished(out)) and any(path.exists() and path.stat().st_size for path in histories)
 
 
-def test_memory_says_how_many(
-    small: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_says_how_many(small: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [Job(Case("popularity", small), seed, tmp_path / str(seed)) for seed in range(3)]
     needed = players.needed_memory(jobs[0], Board(jobs))
     assert needed > players.BASE

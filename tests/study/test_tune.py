@@ -38,10 +38,15 @@ def searched(small: Interactions, tmp_path: Path) -> Tuned:
 def test_ranges_stand_beside_the_settings() -> None:
     names = [each.name for each in space("fedrecgel", {"radius_shared": 0.0})]
     assert names == ["fedneumf-adam.lr", "fedneumf-adam.lr_server", "gel.radius_private"]
-    assert full_names("fedmf+gel", {"lr": 1, "gel.radius_shared": 2}) == {"fedmf.lr": 1, "gel.radius_shared": 2}
+    assert full_names("fedmf+gel", {"lr": 1, "gel.radius_shared": 2}) == {
+        "fedmf.lr": 1,
+        "gel.radius_shared": 2,
+    }
 
 
-@pytest.mark.parametrize("name", [n for n in (*METHODS, *WRAPPERS) if n not in ("popularity", "counter", "dualper")])
+@pytest.mark.parametrize(
+    "name", [n for n in (*METHODS, *WRAPPERS) if n not in ("popularity", "counter", "dualper")]
+)
 def test_every_method_can_be_searched(name: str) -> None:
     kind, found = find(name), []
     for field in own_fields(kind):
@@ -52,7 +57,9 @@ def test_every_method_can_be_searched(name: str) -> None:
             assert each.low > 0 or not each.log
             default = kind.model_fields[field].default
             if isinstance(default, int | float) and default:
-                assert each.low <= default <= each.high, f"{name}.{field}: the default lies outside of the range"
+                assert each.low <= default <= each.high, (
+                    f"{name}.{field}: the default lies outside of the range"
+                )
     assert found
     assert set(ALIASES) == {"fedrecgel"}  # its parts are among them
 
@@ -146,7 +153,9 @@ def test_another_search_in_the_same_folder_is_refused(searched: Tuned, small: In
 
 
 def test_a_file_that_is_no_study(small: Interactions, tmp_path: Path) -> None:
-    (tmp_path / "study.db").write_text("something else, of the length that a header has: " * 30, encoding="utf-8")
+    (tmp_path / "study.db").write_text(
+        "something else, of the length that a header has: " * 30, encoding="utf-8"
+    )
     with pytest.raises(FedrecError, match=r"study\.db is damaged or no study"):
         tune("fedmf", small, trials=1, out=tmp_path, **SMALL)
 
@@ -167,7 +176,7 @@ def test_without_optuna(small: Interactions, tmp_path: Path, monkeypatch: pytest
 def test_a_trial_that_cannot_end_says_why(small: Interactions, tmp_path: Path) -> None:
     found = tune("fedmf", small, trials=2, out=tmp_path / "study", clients=10_000, **SMALL)
     assert (found.ended, found.count("FAIL")) == (2, 2)
-    with pytest.raises(FedrecError, match="no trial of fedmf came to an end: .*ask for fewer"):
+    with pytest.raises(FedrecError, match=r"no trial of fedmf came to an end: .*ask for fewer"):
         _ = found.best
 
 

@@ -10,8 +10,7 @@ import typer
 
 from fedrec.cli import bench, compare, data, doctor, methods, recommend, reproduce, run, tune
 from fedrec.cli.terminal import any_letter, complain
-
-WORKER = "FEDREC_WORKER"
+from fedrec.study.processes import WORKER, end_with_parent
 
 app = typer.Typer(
     name="fedrec",
@@ -56,9 +55,7 @@ def main() -> None:
     from fedrec.core.errors import FedrecError, Interrupted
 
     any_letter()
-    if WORKER in os.environ:  # begun by another process of fedrec: it ends with that one
-        from fedrec.study.processes import end_with_parent
-
+    if WORKER in os.environ:  # begun by another process of fedrec
         end_with_parent()
     try:
         app()

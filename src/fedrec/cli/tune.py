@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import typer
 
 from fedrec.cli.run import pairs
 from fedrec.cli.terminal import complain, console, escape, say, say_json
+from fedrec.study.processes import WORKER, apart, close, environment, interrupt
 
 if TYPE_CHECKING:
     from fedrec.study.tune import Heard, Tuned
@@ -65,19 +67,19 @@ def tune(
     except Interrupted as stop:
         complain(str(stop).replace("the same command", shlex.join(["fedrec", *sys.argv[1:]])))
         raise typer.Exit(130) from None
-    _print(tuned, json)
+    if WORKER not in os.environ:
+        _print(tuned, json)
 
 
 def _together(tuned: Tuned, jobs: int, threads: int | None, heard: Heard) -> None:
     """The same command in several processes; they share the study, and end with this one."""
     from fedrec.core.errors import FedrecError, Interrupted
     from fedrec.runs.border import threads_or_all
-    from fedrec.study.processes import apart, close, environment, interrupt
 
     config = tuned.config
     command = [sys.executable, "-m", "fedrec.cli.main", "tune", config.method, "--data", tuned.data]
     command += ["--protocol", config.protocol.name, "--trials", str(tuned.wanted), "--seed", str(config.seed)]
-    command += ["--eval-every", str(config.eval_every), "--out", str(tuned.folder), "--json"]
+    command += ["--eval-every", str(config.eval_every), "--out", str(tuned.folder)]
     command += ["--threads", str(max(1, threads_or_all(threads) // jobs))]
     for option in ("rounds", "clients", "patience"):
         if (value := getattr(config, option)) is not None:
@@ -86,7 +88,7 @@ def _together(tuned: Tuned, jobs: int, threads: int | None, heard: Heard) -> Non
     workers = [
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**environment(), "FEDREC_WORKER": "1"}, **apart(),
+            env={**environment(), WORKER: "1"}, **apart(),
         )
         for _ in range(jobs)
     ]  # fmt: skip

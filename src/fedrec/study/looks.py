@@ -96,7 +96,7 @@ def convergence(lines: Sequence[Line]) -> dict[str, Look]:
         return {}
     numbers = pl.DataFrame(rows)
     keys = ["data", "protocol", "method", "round"]
-    tenth = numbers.filter(pl.col("round") % 10 == 0)
+    tenth = numbers.filter((pl.col("round") % 10 == 0) | (pl.col("round") == 1))
     summary = tenth.group_by(keys, maintain_order=True).agg(pl.col("loss", "hr", "ndcg").mean())
     found = {}
     for (protocol,), part in numbers.group_by("protocol", maintain_order=True):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+WORKER = "FEDREC_WORKER"  # set in the environment of a command that works for another one
 GRACE = 10.0  # seconds to write a checkpoint in
 
 
