@@ -112,7 +112,8 @@ def test_what_takes_too_long_is_named(few: str, tmp_path: Path, monkeypatch: pyt
     found = reproduce.reproduce("fedrap-main", True, out=tmp_path / "out", jobs=1)
     assert found.rows[1][5] == "-"
     assert found.left_out[0].startswith("fedmf on ")
-    assert "Left out: fedmf on" in found.to_markdown()
+    assert f"{found.left_out[0]}." in found.to_markdown()
+    assert ": left out, because a run takes about" in found.left_out[0]
 
 
 @pytest.mark.parametrize(

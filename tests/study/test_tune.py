@@ -64,6 +64,13 @@ def test_every_method_can_be_searched(name: str) -> None:
     assert set(ALIASES) == {"fedrecgel"}  # its parts are among them
 
 
+def test_a_word_competes_with_the_numbers(small: Interactions, tmp_path: Path) -> None:
+    found = tune("fedals", small, trials=4, rounds=1, settings={"dim": 4}, threads=1, out=tmp_path / "study")
+    alphas = [json.loads(t.user_attrs["settings"])["fedals.alpha"] for t in found.trials]
+    assert alphas[0] == "auto"  # the first trial has the defaults
+    assert any(isinstance(alpha, float) for alpha in alphas)
+
+
 def test_what_has_no_range_cannot_be_searched() -> None:
     with pytest.raises(FedrecError, match="popularity has nothing left to search for"):
         space("popularity", {})

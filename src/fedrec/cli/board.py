@@ -11,6 +11,8 @@ from fedrec.cli.terminal import complain, console
 if TYPE_CHECKING:
     from fedrec.study.board import Board
 
+BAR = 16  # letters
+
 
 @contextmanager
 def display() -> Iterator[Callable[[Board, str], None]]:
@@ -46,14 +48,17 @@ def _picture(board: Board) -> Any:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(width=BAR)
+    table.add_column(no_wrap=True)
     failed = f", {len(board.failed)} failed" if board.failed else ""
     table.add_row(
         f"{board.done} of {len(board.jobs)} runs done{failed}",
-        ProgressBar(len(board.jobs), board.done, width=20),
+        ProgressBar(len(board.jobs), board.done, width=BAR),
         left(board.remaining()),
     )
     for now in list(board.playing.values()):
         at = f"round {now.round} of {now.rounds}" if now.rounds else "preparing"
-        bar = ProgressBar(now.rounds or None, now.round, width=20, pulse=not now.rounds)
+        bar = ProgressBar(now.rounds or None, now.round, width=BAR, pulse=not now.rounds)
         table.add_row(f"  {now.job.name}", bar, at)
     return table

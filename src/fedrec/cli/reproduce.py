@@ -62,7 +62,7 @@ def reproduce(
     for name, summary in found.summaries().items():
         _print_frame(name, summary)
     for sentence in found.left_out:
-        say(f"Left out: {sentence}.", style="yellow")
+        say(f"{sentence}.", style="yellow")
     if found.unseen:
         say(f"Not drawn: {found.unseen}.", style="yellow")
     stem = f"{found.target.name}{'-quick' if quick else ''}"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.federated import Federated
-from fedrec.core.protocol import PROTOCOLS
+from fedrec.core.protocol import PAPER, PROTOCOLS, STRICT
 from fedrec.core.settings import Settings
 from fedrec.data.interactions import Interactions
 from fedrec.methods import expand, find, make, own_fields
@@ -21,6 +21,7 @@ from fedrec.study.case import Case
 # Options of fedrec.run that only some methods know.
 OF_ROUNDS = ("rounds", "eval_every", "patience")
 OF_CLIENTS = ("clients", "channel", "view", "local", "engine")
+BOTH = (STRICT.name, PAPER.name)
 NOT_ALONE = ("clients", "channel", "view")  # alone there is nobody to sample from and nothing to send
 
 
@@ -118,9 +119,9 @@ def numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def protocols(name: str | Sequence[str]) -> list[str]:
-    """``both`` is each of the two."""
+    """``both`` is the honest and the published one."""
     names = [name] if isinstance(name, str) else list(name)
-    found = [each for one in names for each in (PROTOCOLS if one == "both" else (one,))]
+    found = [each for one in names for each in (BOTH if one == "both" else (one,))]
     for one in found:
         if one not in PROTOCOLS:
             raise FedrecError(f"unknown protocol '{one}': {nearest(one, (*PROTOCOLS, 'both'))}")

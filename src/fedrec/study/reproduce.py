@@ -88,7 +88,7 @@ class Reproduction:
             text += ["", aim.note]
         for name, summary in self.summaries().items():
             text += ["", f"### {name}", "", *pipes(_cells(summary))]
-        text += [part for sentence in self.left_out for part in ("", f"Left out: {sentence}.")]
+        text += [part for sentence in self.left_out for part in ("", f"{sentence}.")]
         if self.unseen:
             text += ["", f"Not drawn: {self.unseen}."]
         text += [

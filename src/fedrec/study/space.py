@@ -22,20 +22,27 @@ class Dimension:
     whole: bool
     default: Any
 
-    def suggest(self, trial: Any) -> float | int:
-        """A value for a trial of Optuna."""
+    def suggest(self, trial: Any) -> Any:
+        """A value for a trial of Optuna; a word such as ``auto`` competes with the numbers."""
         low, high, log = self.search.low, self.search.high, self.search.log
+        if self.word and trial.suggest_categorical(f"{self.name}={self.word}", [True, False]):
+            return self.word
         if self.whole:
             return int(trial.suggest_int(self.name, int(low), int(high), log=log))
         return rounded(trial.suggest_float(self.name, low, high, log=log))
 
     @property
-    def start(self) -> float | int | None:
-        """The default, where it is a number: at the border where it lies beyond."""
-        if not isinstance(self.default, int | float):
-            return None
+    def word(self) -> str:
+        """A default that is no number; empty where it is one."""
+        return self.default if isinstance(self.default, str) else ""
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """The default as Optuna's parameters: at the border where it lies beyond."""
+        if self.word:
+            return {f"{self.name}={self.word}": True}
         inside = min(max(self.default, self.search.low), self.search.high)
-        return int(inside) if self.whole else float(inside)
+        return {self.name: int(inside) if self.whole else float(inside)}
 
 
 def space(spec: str, fixed: dict[str, Any]) -> list[Dimension]:

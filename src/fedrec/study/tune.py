@@ -198,8 +198,7 @@ def _same_or_new(study: Any, about: dict[str, Any], dimensions: list[Any], folde
     before = study.user_attrs.get("about")
     if before is None:
         study.set_user_attr("about", json.dumps(about, sort_keys=True))
-        defaults = {each.name: each.start for each in dimensions if each.start is not None}
-        study.enqueue_trial(defaults)
+        study.enqueue_trial({name: value for each in dimensions for name, value in each.start.items()})
         return
     then = json.loads(before)
     now = json.loads(json.dumps(about))
