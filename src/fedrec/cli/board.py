@@ -11,7 +11,7 @@ from fedrec.cli.terminal import complain, console
 if TYPE_CHECKING:
     from fedrec.study.board import Board
 
-BAR = 16  # letters
+BAR, SAID = 16, 23  # letters
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def _picture(board: Board) -> Any:
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(width=BAR)
-    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, min_width=SAID)
     failed = f", {len(board.failed)} failed" if board.failed else ""
     table.add_row(
         f"{board.done} of {len(board.jobs)} runs done{failed}",

@@ -119,9 +119,10 @@ def show(found: Comparison, json: bool = False) -> None:
             f"The protocol {leaking[0]} leaks the test item into training: see docs/protocols.md.",
             style="yellow",
         )
+    tested = f"−base: NDCG@10 less that of {found.baseline}, * p < 0.05 (Wilcoxon over users, Holm). "
     say(
-        "Percent, mean±std over seeds; * p < 0.05 against the baseline (Wilcoxon over users, Holm). "
-        f"{found.played} runs made; tables: {found.folder}/comparison.csv, .md, .tex"
+        f"Percent, mean±std over seeds. {tested if found.baseline else ''}s: seconds of a run; kB: per client and "
+        f"round. {found.played} runs made; tables: {found.folder}/comparison.csv, .md, .tex"
     )
 
 

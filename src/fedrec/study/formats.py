@@ -163,9 +163,8 @@ def terminal(section: Section) -> Table:
         padding=(0, 1, 0, 0), pad_edge=False,
     )  # fmt: skip
     table.add_column("", overflow="fold")
-    base = f"−{section.baseline}" if any(row.difference for row in section.rows) else "diff."
-    for heading in ("HR@10", "NDCG@10", "full HR", "full NDCG", base, "round", "s", "kB"):
-        table.add_column(heading, justify="right", overflow="fold")
+    for heading in ("HR@10", "NDCG@10", "full\nHR", "full\nNDCG", "−base", "round", "s", "kB"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in section.rows:
         if row is _first_control(section):
             table.add_section()
