@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.files import replacing
+from fedrec.core.files import write
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.ranking import rank_sampled
 from fedrec.runs import api
@@ -202,8 +203,9 @@ def drawn(look: Look, path: Path) -> str:
     try:
         chart = look.draw()
         themed = _part("fedrec.figures.theme", "shown")(chart, "paper")
-        with replacing(path) as file:
-            themed.save(file, format="svg")
+        text = io.StringIO()
+        themed.save(text, format="svg")
+        write(path, text.getvalue())
     except FedrecError as error:
         return str(error)
     except ImportError:
