@@ -15,6 +15,7 @@ import numpy as np
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import write
 from fedrec.evaluate.exam import Exam
+from fedrec.evaluate.metrics import each_user
 from fedrec.evaluate.ranking import rank_sampled
 from fedrec.runs import api
 from fedrec.runs.history import read_history
@@ -65,11 +66,10 @@ def views(lines: Sequence[Line]) -> dict[str, Look]:
 
 
 def _gains(run: Run, view: Any) -> dict[str, Any]:
-    ranks = rank_sampled(
-        run.scorer(view), Exam(run.split), "test", run.threads, blocks_of(run.training)
-    ).ahead
-    hit = (ranks < K).astype(np.float64)
-    return {"hr": hit, "ndcg": hit / np.log2(ranks + 2.0)}
+    ranks = rank_sampled(run.scorer(view), Exam(run.split), "test", run.threads, blocks_of(run.training))
+    hit = (ranks.ahead < K).astype(np.float64)
+    gain = hit / np.log2(ranks.ahead + 2.0)
+    return {"hr": each_user(hit, ranks.users), "ndcg": each_user(gain, ranks.users)}
 
 
 def convergence(lines: Sequence[Line]) -> dict[str, Look]:
