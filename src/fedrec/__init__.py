@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from fedrec.runs.api import resume as resume
     from fedrec.runs.api import run as run
     from fedrec.runs.run import Run as Run
+    from fedrec.study.compare import Comparison as Comparison
+    from fedrec.study.compare import compare as compare
+    from fedrec.study.tune import tune as tune
 
 # Imported when first used: `fedrec --help` must not wait for NumPy, Numba or PyTorch.
 _PLACES = {
@@ -28,6 +31,9 @@ _PLACES = {
     "split": "fedrec.data.split",
     "Protocol": "fedrec.core.protocol",
     "Run": "fedrec.runs.run",
+    "compare": "fedrec.study.compare",
+    "Comparison": "fedrec.study.compare",
+    "tune": "fedrec.study.tune",
     "FedrecError": "fedrec.core.errors",
 }
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from datetime import date
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
+from scipy.stats import wilcoxon
 
+import fedrec
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.data.interactions import Interactions
-from fedrec.report.accuracy import page
 from fedrec.runs import api
-from fedrec.study.compare import Case, compare, finished, holm, paired
-from fedrec.study.published import published, tables
+from fedrec.study import play
+from fedrec.study.case import Case, Line, place
+from fedrec.study.compare import Comparison, compare_cases, open_comparison
+from fedrec.study.paired import holm, paired, signed_rank
+from fedrec.study.published import published, tables, with_noise
 
 ROUNDS = {"rounds": 3}
 
@@ -29,96 +35,243 @@ def cases(small: Interactions) -> list[Case]:
     ]
 
 
-def test_figures_are_means_over_seeds(cases: list[Case], tmp_path: Path) -> None:
-    lines = compare(cases, tmp_path, seeds=2)
-    assert [line.case for line in lines] == cases
+def lines_of(cases: list[Case], folder: Path, seeds: int = 1, **options: Any) -> list[Line]:
+    return compare_cases(cases, folder, seeds, jobs=1, **options).lines
+
+
+@pytest.fixture
+def compared(cases: list[Case], tmp_path: Path) -> Comparison:
+    return compare_cases(cases, tmp_path, 2, jobs=1, baseline="fedmf")
+
+
+def test_figures_are_means_over_seeds(compared: Comparison, cases: list[Case]) -> None:
+    assert [line.case for line in compared.lines] == cases
     each = [api.run("popularity", cases[1].data, seed=seed).test["hr@10"] for seed in (0, 1)]
-    assert lines[1].mean("hr@10") == pytest.approx(np.mean(each))
-    assert lines[1].std("hr@10") == pytest.approx(np.std(each, ddof=1))
+    assert compared.lines[1].mean("hr@10") == pytest.approx(np.mean(each))
+    assert compared.lines[1].std("hr@10") == pytest.approx(np.std(each, ddof=1))
 
 
 def test_what_is_finished_is_not_run_again(
-    cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compared: Comparison, cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = compare(cases, tmp_path, seeds=2)
     monkeypatch.setattr(api, "run", lambda *_, **__: pytest.fail("it was run again"))
-    again = compare(cases, tmp_path, seeds=2)
-    assert [line.results for line in again] == [line.results for line in first]
-    assert [line.results for line in finished(cases, tmp_path, 2)] == [line.results for line in first]
+    again = compare_cases(cases, tmp_path, 2, jobs=1, baseline="fedmf")
+    assert (compared.played, again.played) == (6, 0)
+    assert [line.results for line in again.lines] == [line.results for line in compared.lines]
+    assert again.to_markdown() == compared.to_markdown()
 
 
-def test_another_setting_is_another_run(cases: list[Case], tmp_path: Path) -> None:
-    compare(cases[:1], tmp_path, seeds=1)
-    other = Case("fedmf", cases[0].data, settings={"dim": 5}, options=ROUNDS)
-    assert finished([other], tmp_path, 1) == []
-    compare([other], tmp_path, seeds=1)
-    assert len(list(tmp_path.iterdir())) == 2
+def test_a_written_comparison_is_read_without_its_data(compared: Comparison, tmp_path: Path) -> None:
+    read = open_comparison(tmp_path)
+    assert read.to_markdown() == compared.to_markdown()
+    (tmp_path / "comparison.json").write_text("{", encoding="utf-8")
+    with pytest.raises(FedrecError, match="is damaged"):
+        open_comparison(tmp_path)
+    with pytest.raises(FedrecError, match="holds no comparison"):
+        open_comparison(tmp_path / "nowhere")
+
+
+def test_options_that_change_nothing_find_the_same_run(small: Interactions, tmp_path: Path) -> None:
+    said, unsaid = Case("fedmf", small, options={"rounds": 100, "eval_every": 1}), Case("fedmf", small)
+    assert place(said, tmp_path, 0) == place(unsaid, tmp_path, 0)
+    others = [
+        Case("fedmf", small, settings={"dim": 5}), Case("fedmf", small, "paper"),
+        Case("fedmf", small, options={"local": True}), Case("pfedrec", small),
+    ]  # fmt: skip
+    places = [place(case, tmp_path, 0) for case in (unsaid, *others)] + [place(unsaid, tmp_path, 1)]
+    assert len(set(places)) == 6
+
+
+def test_a_published_setting_keeps_its_share_of_clients(small: Interactions) -> None:
+    assert Case("fedrecgel", small).described(0).config.clients == 0.1
 
 
 def test_an_interrupted_run_goes_on(cases: list[Case], tmp_path: Path) -> None:
-    whole = compare(cases[:1], tmp_path / "whole", seeds=1)
+    (whole,) = lines_of(cases[:1], tmp_path / "whole")
 
     def stop(record: Any, _: Any) -> None:
         if record.round == 2:
             raise KeyboardInterrupt
 
-    interrupted = Case("fedmf", cases[0].data, settings={"dim": 4}, options=ROUNDS)
-    from fedrec.study.compare import place
-
-    path = place(interrupted, tmp_path, 0)
+    path = place(cases[0], tmp_path, 0)
     with pytest.raises(Interrupted, match="interrupted"):
-        api.run("fedmf", interrupted.data, rounds=3, settings={"dim": 4}, out=path, callbacks=[stop])
-    said: list[str] = []
-    lines = compare([interrupted], tmp_path, seeds=1, say=said.append)
-    assert said == [f"fedmf on {interrupted.data_name}, strict, seed 0: going on"]
-    assert lines[0].results[0]["test"] == whole[0].results[0]["test"]
+        api.run("fedmf", cases[0].data, rounds=3, settings={"dim": 4}, out=path, callbacks=[stop])
+    played: list[int] = []
+    (line,) = lines_of(cases[:1], tmp_path, changed=lambda board, _: played.extend(
+        now.round for now in board.playing.values() if now.rounds))  # fmt: skip
+    assert played == [3]
+    assert line.results[0]["test"] == whole.results[0]["test"]
+
+
+def test_an_interrupted_comparison_says_how_to_go_on(
+    cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(board: Any, said: str) -> None:
+        if said == f"{board.jobs[1].name}: begins":
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="the same command: 1 of 3 runs are finished"):
+        lines_of(cases, tmp_path, changed=stop)
+    assert compare_cases(cases, tmp_path, 1, jobs=1).played == 2
+
+
+def test_a_damaged_result_is_measured_again(cases: list[Case], tmp_path: Path) -> None:
+    (line,) = lines_of(cases[:1], tmp_path)
+    (line.folders[0] / "result.json").write_text("{", encoding="utf-8")
+    again = compare_cases(cases[:1], tmp_path, 1, jobs=1)
+    assert again.played == 1
+    assert again.lines[0].results[0]["test"] == line.results[0]["test"]
+
+
+def test_models_are_kept_only_where_asked(cases: list[Case], tmp_path: Path) -> None:
+    (line,) = lines_of(cases[:1], tmp_path)
+    assert not (line.folders[0] / "checkpoint").exists()
+    (line,) = lines_of(cases[:1], tmp_path, keep_models=True)
+    assert fedrec.open(line.folders[0], data=cases[0].data).test == line.results[0]["test"]
 
 
 def test_mistakes_are_found_before_anything_runs(cases: list[Case], tmp_path: Path) -> None:
-    with pytest.raises(FedrecError, match="unknown method"):
-        compare([*cases, Case("fedmff")], tmp_path)
-    with pytest.raises(FedrecError, match="unknown protocol"):
-        compare([*cases, Case("fedmf", protocol="strickt")], tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    out = tmp_path / "out"
+    wrong = {
+        "unknown method": Case("fedmff"),
+        "unknown protocol": Case("fedmf", protocol="strickt"),
+        "has no setting 'dimm'": Case("fedmf", cases[0].data, settings={"dimm": 3}),
+        "rounds=0": Case("fedmf", cases[0].data, options={"rounds": 0}),
+        "nothing.csv": Case("fedmf", str(tmp_path / "nothing.csv")),
+        "two lines are called popularity": cases[1],
+    }
+    for sentence, case in wrong.items():
+        with pytest.raises(FedrecError, match=re.escape(sentence)):
+            lines_of([*cases, case], out)
+    with pytest.raises(
+        FedrecError, match="the baseline 'fedmv' is not among the methods compared: did you mean"
+    ):
+        lines_of(cases, out, baseline="fedmv")
+    with pytest.raises(FedrecError, match="seeds=0 are no seeds"):
+        lines_of(cases, out, seeds=0)
+    assert not out.exists()
 
 
 def test_a_run_that_fails_leaves_its_sentence_and_the_others_go_on(cases: list[Case], tmp_path: Path) -> None:
     impossible = Case("fedmf", cases[0].data, options={**ROUNDS, "clients": 10_000})
-    lines = compare([impossible, cases[1]], tmp_path, seeds=1)
-    assert "ask for fewer" in lines[0].failed
-    assert lines[1].results
-    again = finished([impossible, cases[1]], tmp_path, 1)
-    assert [line.failed for line in again] == [lines[0].failed, ""]
-    assert f"`fedmf` could not be run: {lines[0].failed.rstrip('.')}" in page(again)
+    found = compare_cases([impossible, cases[1]], tmp_path, 1, jobs=1)
+    assert "ask for fewer" in found.lines[0].failed
+    assert found.lines[1].results
+    assert f"fedmf: {found.lines[0].failed.rstrip('.')}." in found.to_markdown()
 
 
-def test_data_that_are_not_there_leave_a_sentence(cases: list[Case], tmp_path: Path) -> None:
-    lines = compare([Case("fedmf", str(tmp_path / "nothing.csv")), cases[1]], tmp_path, seeds=1)
-    assert "nothing.csv" in lines[0].failed
-    assert lines[1].results
+def test_what_would_take_too_long_is_left_out_and_not_tried_again(
+    cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Case("fedmf", cases[0].data, settings={"dim": 4}, options={"rounds": 30})
+    first = compare_cases([slow, cases[1]], tmp_path, 2, jobs=1, longest=1e-9)
+    assert first.lines[0].failed.startswith("left out, because a run takes about")
+    assert first.lines[1].results
+    monkeypatch.setattr(play.api, "run", lambda *_, **__: pytest.fail("it was tried again"))
+    assert compare_cases([slow, cases[1]], tmp_path, 2, jobs=1, longest=1e-9).played == 0
+    monkeypatch.undo()
+    assert len(compare_cases([slow, cases[1]], tmp_path, 2, jobs=1).lines[0].results) == 2
 
 
-def test_slow_methods_get_one_seed(cases: list[Case], tmp_path: Path) -> None:
-    lines = compare(cases[:2], tmp_path, seeds=2, slow=0)
-    assert [len(line.results) for line in lines] == [1, 2]
-    assert lines[0].note.startswith("one seed")
+def test_tables_of_another_comparison_are_not_written_over(cases: list[Case], tmp_path: Path) -> None:
+    lines_of(cases[:2], tmp_path)
+    before = (tmp_path / "comparison.md").read_text(encoding="utf-8")
+    with pytest.raises(FedrecError, match=r"holds a comparison with fedmf on .*--out.*--force"):
+        lines_of(cases[1:], tmp_path)
+    assert (tmp_path / "comparison.md").read_text(encoding="utf-8") == before
+    lines_of(cases, tmp_path)  # all of it and more
+    lines_of(cases[1:], tmp_path, force=True)
+    assert "`fedmf`" not in (tmp_path / "comparison.md").read_text(encoding="utf-8")
 
 
-def test_the_local_control_stands_beside_federated_methods(cases: list[Case], tmp_path: Path) -> None:
-    lines = compare(cases[:2], tmp_path, seeds=1, local=True)
-    assert [line.case.name for line in lines] == ["fedmf", "fedmf, local only", "popularity"]
-    assert lines[1].results[0]["local"]
+# -- the table -----------------------------------------------------------------------------------
 
 
-def test_pairs(cases: list[Case], tmp_path: Path) -> None:
-    fedmf, popularity, _ = compare(cases, tmp_path, seeds=2)
-    found = paired(fedmf, popularity)
-    assert found.difference == pytest.approx(fedmf.mean("ndcg@10") - popularity.mean("ndcg@10"))
-    assert 0 <= found.p <= 1
-    assert paired(fedmf, fedmf).p == 1
-    (one,) = compare(cases[:1], tmp_path, seeds=1)
+def test_the_table_in_every_format(compared: Comparison, tmp_path: Path) -> None:
+    best = max((line for line in compared.lines), key=lambda line: line.mean("ndcg@10"))
+    mean, std = 100 * best.mean("ndcg@10"), 100 * (best.std("ndcg@10") or 0)
+    markdown = (tmp_path / "comparison.md").read_text(encoding="utf-8")
+    assert f"**{mean:.2f} ± {std:.2f}**" in markdown
+    assert "no leak is found" in markdown
+    latex = (tmp_path / "comparison.tex").read_text(encoding="utf-8")
+    assert rf"\textbf{{{mean:.2f} $\pm$ {std:.2f}}}" in latex
+    assert latex.count("\\midrule") == 2  # under the heading, and over the controls
+    rows = list(csv.DictReader((tmp_path / "comparison.csv").open(encoding="utf-8")))
+    (row,) = [row for row in rows if row["method"] == best.case.name]
+    assert float(row["ndcg@10"]) == pytest.approx(best.mean("ndcg@10"))
+    assert f"<b>{mean:.2f} ± {std:.2f}</b>" in compared._repr_html_()
+    assert compared.frame.height == len(rows) == 4  # and the negative counter
+
+
+def test_the_terminal_has_80_columns(compared: Comparison) -> None:
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    for table in compared.table:
+        console.print(table)
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(re.search(r"fedmf +\d+\.\d±\d+\.\d", line) for line in lines)
+
+
+def test_differences_are_tested_against_the_baseline(compared: Comparison) -> None:
+    fedmf, popularity, mf = compared.lines
+    tests = [paired(popularity, fedmf), paired(mf, fedmf)]
+    corrected = holm([test.p for test in tests])
+    rows = {row.name: row for row in compared.sections[0].rows}
+    for name, test, p in zip(("popularity", "mf, small"), tests, corrected, strict=True):
+        assert rows[name].difference.mean == pytest.approx(test.difference)  # type: ignore[union-attr]
+        assert rows[name].p == pytest.approx(p)
+    assert rows["fedmf"].difference is None
+    assert f"| {100 * tests[0].difference:+.2f}" in compared.to_markdown()
+
+
+def test_controls_stand_under_the_line(cases: list[Case], tmp_path: Path) -> None:
+    from fedrec.study.grid import with_controls
+
+    found = compare_cases(with_controls(cases[:1]), tmp_path, 1, jobs=1)
+    assert [(row.name, row.control) for row in found.sections[0].rows] == [
+        ("fedmf", False), ("fedmf, local only", True), ("popularity", True), ("negative counter", True),
+    ]  # fmt: skip
+    assert found.lines[1].results[0]["local"]
+
+
+def test_a_leak_is_said(small: Interactions, tmp_path: Path) -> None:
+    found = compare_cases([Case("popularity", small, "paper")], tmp_path, 1, jobs=1)
+    assert "this protocol leaks the test item into training" in found.to_markdown()
+
+
+def test_a_line_with_fewer_seeds_is_compared_on_those(cases: list[Case], tmp_path: Path) -> None:
+    few = Case("popularity", cases[0].data, seeds=(0,))
+    found = compare_cases([cases[0], few], tmp_path, 2, jobs=1)
+    fedmf, popularity = found.lines
+    row = next(row for row in found.sections[0].rows if row.name == "popularity")
+    assert row.difference.mean == pytest.approx(paired(popularity, fedmf.at([0])).difference)  # type: ignore[union-attr]
     with pytest.raises(FedrecError, match="cannot be paired"):
-        paired(one, popularity)
+        paired(popularity, fedmf)
+
+
+def test_runs_of_different_splits_cannot_be_paired(
+    small: Interactions, tastes: Interactions, tmp_path: Path
+) -> None:
+    one, other = (lines_of([Case("popularity", data)], tmp_path / data.name)[0] for data in (small, tastes))
+    with pytest.raises(FedrecError, match="they need the same data, protocol and seeds"):
+        paired(one, other)
+
+
+def test_a_run_that_stopped_early_says_so(tastes: Interactions, tmp_path: Path) -> None:
+    case = Case("fedmf", tastes, settings={"lr": 1e6}, options={"rounds": 30})
+    found = compare_cases([case], tmp_path, 1, jobs=1)
+    stopped = found.lines[0].results[0]["stopped"]
+    assert stopped.startswith("fedmf diverged in round")
+    assert f"fedmf, seed 0: {stopped.rstrip('.')}." in found.to_markdown()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_signed_rank_is_scipys(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.round(rng.standard_normal(80) + 0.1 * seed, 1)  # with ties and zeros
+    expected = wilcoxon(x, method="asymptotic", correction=False).pvalue
+    assert signed_rank(x) == pytest.approx(expected)
+    assert signed_rank(np.zeros(5)) == 1.0
 
 
 def test_holm() -> None:
@@ -130,45 +283,7 @@ def test_published_figures() -> None:
     assert published("pfedrec", "ml-100k", "paper")[:2] == (71.62, 43.44)  # type: ignore[index]
     assert published("fedrecgel", "filmtrust", "strict").hr == 91.8  # type: ignore[union-attr]
     assert published("pfedrec", "ml-100k", "strict") is None
+    assert published("fedrap", "ml-100k", "paper").about  # type: ignore[union-attr]
+    assert with_noise("ml-1m", 0.5).ndcg == 44.18  # type: ignore[union-attr]
+    assert with_noise("ml-1m", 0.7) is None
     assert json.dumps(tables())
-
-
-def test_the_page(cases: list[Case], tmp_path: Path) -> None:
-    lines = compare(cases, tmp_path, seeds=2)
-    text = page(lines, reference="fedmf", day=date(2026, 1, 2))
-    assert "Made on 2026-01-02 with fedrec" in text
-    assert "no leak is found" in text
-    for line in lines:
-        hr, std = 100 * line.mean("hr@10"), 100 * line.std("hr@10")  # type: ignore[operator]
-        assert f"| `{line.case.name}` | {hr:.2f} ± {std:.2f} |" in text
-
-
-def test_a_line_with_fewer_seeds_is_compared_on_those(cases: list[Case], tmp_path: Path) -> None:
-    fedmf, popularity, _ = compare(cases, tmp_path, seeds=2)
-    difference = 100 * paired(popularity.first(1), fedmf.first(1)).difference
-    row = next(line for line in page([fedmf, popularity.first(1)]).splitlines() if "`popularity`" in line)
-    assert f" {difference:+.2f}" in row
-
-
-def test_seeds_that_are_missing_are_named(cases: list[Case], tmp_path: Path) -> None:
-    compare(cases[:2], tmp_path, seeds=1)
-    so_far = finished(cases[:2], tmp_path, 2)
-    assert [line.note for line in so_far] == ["1 of 2 seeds so far"] * 2
-    assert "`fedmf`, `popularity`: 1 of 2 seeds so far." in page(so_far).replace(
-        "`popularity`, `fedmf`", "`fedmf`, `popularity`"
-    )
-
-
-def test_a_run_that_stopped_early_says_so(tastes: Interactions, tmp_path: Path) -> None:
-    case = Case("fedmf", tastes, settings={"lr": 1e6}, options={"rounds": 30})
-    (line,) = compare([case], tmp_path, seeds=1)
-    assert line.results[0]["stopped"].startswith("fedmf diverged in round")
-    assert f"`fedmf`, seed 0: {line.results[0]['stopped'].rstrip('.')}." in page([line])
-
-
-def test_data_may_be_a_path(tmp_path: Path) -> None:
-    rows = "".join(f"{u},{i}\n" for u in range(6) for i in range(u % 3, u % 3 + 5))
-    (tmp_path / "log.csv").write_text(f"user,item\n{rows}", encoding="utf-8")
-    (line,) = compare([Case("popularity", tmp_path / "log.csv")], tmp_path / "out", seeds=1)
-    assert line.failed == ""
-    assert line.results[0]["data"] == "log"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, data, doctor, methods, recommend, run
+from fedrec.cli import bench, compare, data, doctor, methods, recommend, reproduce, run, tune
 from fedrec.cli.terminal import any_letter, complain
+from fedrec.study.processes import WORKER, end_with_parent
 
 app = typer.Typer(
     name="fedrec",
@@ -19,6 +21,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
+app.command("reproduce")(reproduce.reproduce)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)
@@ -50,6 +55,8 @@ def main() -> None:
     from fedrec.core.errors import FedrecError, Interrupted
 
     any_letter()
+    if WORKER in os.environ:  # begun by another process of fedrec
+        end_with_parent()
     try:
         app()
     except Interrupted as stop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,6 +88,9 @@ def run(
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 30.0,
+    log: Annotated[
+        list[str] | None, typer.Option(help="Tell tensorboard or mlflow of every round; repeatable.")
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
     ] = False,
@@ -98,16 +101,21 @@ def run(
     from fedrec.core.protocol import protocol as named_protocol
 
     if resume is not None:
-        _refuse_changes(context, resume, method, _settings(set_))
+        _refuse_changes(context, resume, method, pairs(set_))
         if protocol_set:
             raise FedrecError(f"{resume} keeps its protocol: leave --protocol-set out")
         with _progress() as callback:
             finished = fedrec.resume(
-                resume, rounds, threads=threads, checkpoint_every=checkpoint_every, callbacks=[callback]
+                resume,
+                rounds,
+                threads=threads,
+                checkpoint_every=checkpoint_every,
+                callbacks=[callback],
+                log=log or (),
             )
     else:
         if like_run is not None or config is not None:
-            _print(_described(context, config, like_run, all_data, threads, out), json)
+            _print(_described(context, config, like_run, all_data, threads, out, log or ()), json)
             return
         if method is None:
             raise FedrecError("say which method to run, such as pfedrec: fedrec methods lists them")
@@ -117,10 +125,10 @@ def run(
             finished = fedrec.run(
                 method,
                 data if plain else fedrec.load(data, **how),
-                named_protocol(protocol).with_(**_settings(protocol_set, "--protocol-set", "candidates=999")),
+                named_protocol(protocol).with_(**pairs(protocol_set, "--protocol-set", "candidates=999")),
                 rounds,
                 seed,
-                settings=_settings(set_),
+                settings=pairs(set_),
                 engine=engine,
                 threads=threads,
                 clients=clients,
@@ -135,6 +143,7 @@ def run(
                 out=out or True,
                 checkpoint_every=checkpoint_every,
                 callbacks=[callback],
+                log=log or (),
             )
     _print(finished, json)
 
@@ -146,13 +155,14 @@ def _described(
     all_data: bool,
     threads: int | None,
     out: Path | None,
+    log: Sequence[str],
 ) -> Run:
     """A run that a file or an earlier run describes: only where it is written may be said besides."""
     import fedrec
     from fedrec.core.errors import FedrecError
     from fedrec.runs.rerun import run_config
 
-    free = ("threads", "out", "json", *(("config",) if config else ("like_run", "all_data")))
+    free = ("threads", "out", "json", "log", *(("config",) if config else ("like_run", "all_data")))
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in free and source is not None and source.name == "COMMANDLINE":
@@ -161,17 +171,18 @@ def _described(
             )
     with _progress() as callback:
         if config is not None:
-            return run_config(config, threads=threads, out=out or True, callbacks=[callback])
+            return run_config(config, threads=threads, out=out or True, callbacks=[callback], log=log)
         assert like_run is not None
         earlier = fedrec.open(like_run, threads=threads)
-        return earlier.again(all_data=all_data, out=out or True, callbacks=[callback])
+        return earlier.again(all_data=all_data, out=out or True, callbacks=[callback], log=log)
 
 
-def _settings(pairs: list[str] | None, option: str = "--set", example: str = "dim=64") -> dict[str, Any]:
+def pairs(given: list[str] | None, option: str = "--set", example: str = "dim=64") -> dict[str, Any]:
+    """``key=value`` as it was typed, several times."""
     from fedrec.core.errors import FedrecError
 
     settings = {}
-    for pair in pairs or []:
+    for pair in given or []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise FedrecError(f"{option} {pair} is not key=value: write for example {option} {example}")

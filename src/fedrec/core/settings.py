@@ -5,11 +5,21 @@ An unknown name is an error that offers the nearest one; a value out of range is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from fedrec.core.errors import FedrecError, nearest
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where to look for a setting's good value; stands beside it: ``Annotated[float, Search(0.01, 1, log=True)]``."""
+
+    low: float
+    high: float
+    log: bool = False
 
 
 class Settings(BaseModel):

@@ -73,7 +73,7 @@ def expand(spec: str, settings: dict[str, Any] | None = None) -> tuple[str, dict
     if not named_by_alias(spec):
         return spec, settings or {}
     alias = ALIASES[base]
-    return alias.spec + plus + rest, {**alias.settings, **_qualified(alias.spec, settings or {})}
+    return alias.spec + plus + rest, {**alias.settings, **qualified(alias.spec, settings or {})}
 
 
 def named_by_alias(spec: str) -> bool:
@@ -86,7 +86,7 @@ def usual_clients(spec: str) -> float | None:
     return ALIASES[spec.partition("+")[0]].clients if named_by_alias(spec) else None
 
 
-def _qualified(spec: str, settings: dict[str, Any]) -> dict[str, Any]:
+def qualified(spec: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of the parts of a spec by their full names, so that a given one replaces the alias's."""
     owners = {field: part for part in reversed(spec.split("+")) for field in own_fields(find(part))}
     return {f"{owners[key]}.{key}" if key in owners else key: value for key, value in settings.items()}

@@ -16,7 +16,7 @@ What one upload reveals: the server knows Y, so a single M × d gradient gives a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -24,6 +24,7 @@ from pydantic import Field
 from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.serverstep import ServerAdam, moment_slots
+from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, normal, sent, shared, zeros
 from fedrec.core.upload import Total, Uploads
 from fedrec.methods.history import HistoryMethod
@@ -43,10 +44,18 @@ class FCF(HistoryMethod):
     )
     withheld: ClassVar[float] = 25.0  # Adam's steps are small: the table takes longer to be good enough
 
-    dim: int = Field(32, ge=1, le=1024, description="length of user and item vectors")
-    alpha: float = Field(8.0, ge=0, description="confidence α of a positive beyond 1; found on validation")
-    lam: float = Field(30.0, gt=0, description="L2 weight λ; found on validation")
-    lr: float = Field(0.05, gt=0, description="the server's learning rate γ (Adam); found on validation")
+    dim: Annotated[int, Search(8, 128, log=True)] = Field(
+        32, ge=1, le=1024, description="length of user and item vectors"
+    )
+    alpha: Annotated[float, Search(0.5, 50, log=True)] = Field(
+        8.0, ge=0, description="confidence α of a positive beyond 1; found on validation"
+    )
+    lam: Annotated[float, Search(1, 300, log=True)] = Field(
+        30.0, gt=0, description="L2 weight λ; found on validation"
+    )
+    lr: Annotated[float, Search(0.005, 0.3, log=True)] = Field(
+        0.05, gt=0, description="the server's learning rate γ (Adam); found on validation"
+    )
     beta1: float = Field(0.4, ge=0, lt=1, description="decay of Adam's mean")
     beta2: float = Field(0.99, ge=0, lt=1, description="decay of Adam's variance")
 

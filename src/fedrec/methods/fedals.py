@@ -21,6 +21,7 @@ from pydantic import Field
 
 from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares
+from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
 from fedrec.core.upload import Total, Uploads
 from fedrec.methods.history import HistoryMethod
@@ -46,16 +47,24 @@ class FedALS(HistoryMethod):
     )
     withheld: ClassVar[float] = 5.0
 
-    dim: int = Field(128, ge=1, le=1024, description="length of user and item vectors")
-    alpha: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+    dim: Annotated[int, Search(16, 256, log=True)] = Field(
+        128, ge=1, le=1024, description="length of user and item vectors"
+    )
+    alpha: Annotated[Annotated[float, Field(ge=0)] | Literal["auto"], Search(0.1, 50, log=True)] = Field(
         "auto", description="confidence α of a positive beyond 1; auto: from positives per client"
     )
-    lam: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+    lam: Annotated[Annotated[float, Field(gt=0)] | Literal["auto"], Search(0.3, 300, log=True)] = Field(
         "auto", description="L2 weight λ; auto: from α and the size of the data"
     )
-    scale: float = Field(0.25, ge=0, le=1, description="λ grows with a row's interactions to this power")
-    popularity: float = Field(0.3, ge=0, description="weight of popularity in w₀; 0: no popularity column")
-    eta: float = Field(1.0, gt=0, lt=2, description="length of the server's step")
+    scale: Annotated[float, Search(0, 1)] = Field(
+        0.25, ge=0, le=1, description="λ grows with a row's interactions to this power"
+    )
+    popularity: Annotated[float, Search(0, 1)] = Field(
+        0.3, ge=0, description="weight of popularity in w₀; 0: no popularity column"
+    )
+    eta: Annotated[float, Search(0.3, 1.5, log=True)] = Field(
+        1.0, gt=0, lt=2, description="length of the server's step"
+    )
     kappa: float = Field(4.0, ge=0, description="damping c_j = κ × share of clients that met item j")
     memory: float = Field(1.0, ge=0, le=1, description="moving averages forget at (share of clients)^memory")
 

@@ -9,7 +9,7 @@ explicit-rating gradients; encryption changes what the server can see, not what 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from fedrec.core.federated import Group
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import LogLinear
 from fedrec.core.optim import SGD
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform
 
 
@@ -28,9 +29,15 @@ class FedMF(GradientMethod):
         "touched rows are the client's positives and sampled negatives, told apart by their sign"
     )
 
-    dim: int = Field(32, ge=1, le=4096, description="length of the item vectors")
-    lr: float = Field(0.1, gt=0, description="learning rate of the user vector and bias")
-    eta: float = Field(80.0, gt=0, description="item learning rate = lr × items of the catalogue × eta")
+    dim: Annotated[int, Search(8, 128, log=True)] = Field(
+        32, ge=1, le=4096, description="length of the item vectors"
+    )
+    lr: Annotated[float, Search(0.01, 1, log=True)] = Field(
+        0.1, gt=0, description="learning rate of the user vector and bias"
+    )
+    eta: Annotated[float, Search(5, 1000, log=True)] = Field(
+        80.0, gt=0, description="item learning rate = lr × items of the catalogue × eta"
+    )
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         start = uniform(1 / math.sqrt(self.dim))

@@ -17,6 +17,7 @@ from fedrec.core.gradient import GradientMethod
 from fedrec.core.layers import mlp, mlp_slots
 from fedrec.core.optim import SGD
 from fedrec.core.recipe import Recipe, layers, linear, relu, rows, side_by_side, times, vector
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform, zeros
 
 Hidden = tuple[Annotated[int, Field(ge=1)], ...]
@@ -83,9 +84,15 @@ class Averaged(GradientMethod):
     """Clients train user, items and layers by SGD; their moves are averaged."""
 
     # The paper does not publish its learning rates: found on validation (ML-100K, protocol paper).
-    lr: float = Field(15.0, gt=0, description="learning rate of the user vector")
-    eta: float = Field(40.0, gt=0, description="item learning rate = items of the catalogue × eta")
-    lr_layers: float = Field(1.0, gt=0, description="learning rate of the layers")
+    lr: Annotated[float, Search(0.5, 50, log=True)] = Field(
+        15.0, gt=0, description="learning rate of the user vector"
+    )
+    eta: Annotated[float, Search(1, 200, log=True)] = Field(
+        40.0, gt=0, description="item learning rate = items of the catalogue × eta"
+    )
+    lr_layers: Annotated[float, Search(0.05, 5, log=True)] = Field(
+        1.0, gt=0, description="learning rate of the layers"
+    )
 
     def groups(self, catalog: Catalog, round: int) -> list[Group]:
         slots = self.slots(catalog)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ from fedrec.core.gradient import GradientMethod
 from fedrec.core.optim import Adam, Gradient
 from fedrec.core.recipe import Recipe
 from fedrec.core.serverstep import ServerAdam, moment_slots
+from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot
 from fedrec.core.upload import Total
 from fedrec.methods.fedncf import REVEALS, Layers, NeuMF, named
@@ -28,8 +29,12 @@ class ServerSteps(GradientMethod):
 
     weighs: ClassVar[bool] = True
 
-    lr: float = Field(0.1, gt=0, description="learning rate of the user's vectors (Adam, its moments kept)")
-    lr_server: float = Field(0.001, gt=0, description="the server's learning rate (Adam)")
+    lr: Annotated[float, Search(0.003, 0.3, log=True)] = Field(
+        0.1, gt=0, description="learning rate of the user's vectors (Adam, its moments kept)"
+    )
+    lr_server: Annotated[float, Search(0.0003, 0.3, log=True)] = Field(
+        0.001, gt=0, description="the server's learning rate (Adam)"
+    )
     batch_size: int = Field(128, ge=1, description="the loss is a sum of means over so many samples each")
 
     @model_validator(mode="after")

@@ -27,6 +27,7 @@ from pydantic import Field
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares, NextItem
+from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
 from fedrec.core.upload import Total, Uploads
 from fedrec.methods.fedals import FedALS
@@ -52,7 +53,9 @@ class FedNext(FedALS):
     weight: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto", description="weight of the next-item head beside the vector; auto: devices find out"
     )
-    ridge: float = Field(10.0, gt=0, description="L2 weight λ_Z of the head, in units of the Gramian")
+    ridge: Annotated[float, Search(0.3, 300, log=True)] = Field(
+        10.0, gt=0, description="L2 weight λ_Z of the head, in units of the Gramian"
+    )
 
     @property
     def features(self) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from fedrec.core.gradient import GradientMethod
 from fedrec.core.optim import SGD, Gradient
 from fedrec.core.ragged import Ragged
 from fedrec.core.serverstep import step_along
+from fedrec.core.settings import Search
 from fedrec.core.slots import (
     Array,
     Arrays,
@@ -59,11 +60,21 @@ class FedPerGNN(GradientMethod):
         "its clients are given a graph by a third party, which a wrapper would not pass on"
     )
 
-    dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
-    lr: float = Field(5.0, gt=0, description="learning rate of the user vector; found on validation")
-    lr_items: float = Field(5.0, gt=0, description="server's learning rate of item rows; found on validation")
-    lr_layer: float = Field(0.1, gt=0, description="server's learning rate of the layer; found on validation")
-    std: float = Field(0.1, gt=0, description="spread of the first vectors; found on validation")
+    dim: Annotated[int, Search(8, 64, log=True)] = Field(
+        32, ge=1, le=4096, description="length of user and item vectors"
+    )
+    lr: Annotated[float, Search(0.3, 30, log=True)] = Field(
+        5.0, gt=0, description="learning rate of the user vector; found on validation"
+    )
+    lr_items: Annotated[float, Search(0.3, 30, log=True)] = Field(
+        5.0, gt=0, description="server's learning rate of item rows; found on validation"
+    )
+    lr_layer: Annotated[float, Search(0.01, 1, log=True)] = Field(
+        0.1, gt=0, description="server's learning rate of the layer; found on validation"
+    )
+    std: Annotated[float, Search(0.03, 0.3, log=True)] = Field(
+        0.1, gt=0, description="spread of the first vectors; found on validation"
+    )
     neighbours: int = Field(100, ge=0, description="at most so many neighbour users (the paper's)")
     clip: float = Field(0.1, gt=0, description="bound of every number of a gradient (the paper's)")
     noise: float = Field(0.2, ge=0, description="strength of the Laplace noise (the paper's)")

@@ -10,7 +10,7 @@ diverge. Weight decay touches the rows that the client holds in the round, never
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,6 +19,7 @@ from fedrec.core.federated import Batch, Context, Group, Params, Phase, RanksWit
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import Additive
 from fedrec.core.optim import DecayingSGD
+from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot, normal, private, shared, uniform, zeros
 from fedrec.core.upload import Total, Uploads
 
@@ -41,19 +42,29 @@ class FedRAP(GradientMethod):
     )
     weighs: ClassVar[bool] = True  # the cross-entropy; what it adds to it is of rows, not of samples
 
-    dim: int = Field(32, ge=1, le=4096, description="length of the item vectors")
+    dim: Annotated[int, Search(8, 128, log=True)] = Field(
+        32, ge=1, le=4096, description="length of the item vectors"
+    )
     parts: Parts = Field(
         "both", description="ablations: common trains and ranks with C only, personal with D"
     )
-    lam: float = Field(0.01, ge=0, description="v₁: weight of the difference of D and C")
-    mu: float = Field(1.0, ge=0, description="v₂: weight of the regularizer of C")
+    lam: Annotated[float, Search(0.0001, 1, log=True)] = Field(
+        0.01, ge=0, description="v₁: weight of the difference of D and C"
+    )
+    mu: Annotated[float, Search(0.0001, 10, log=True)] = Field(
+        1.0, ge=0, description="v₂: weight of the regularizer of C"
+    )
     schedule: Schedule = Field("tanh", description="how λ and μ change over rounds: tanh(round/10)·v …")
     regularizer: Regularizer = Field("l1", description="of C: l1, l2, nuclear or none")
     prox: float = Field(
         0.0, ge=0, description="soft threshold of C in place of its L1 term: exact zeros, not sent; 0: none"
     )
-    lr_network: float = Field(0.1, gt=0, description="learning rate of w and b")
-    lr_args: float = Field(100.0, gt=0, description="learning rate of C and D")
+    lr_network: Annotated[float, Search(0.001, 1, log=True)] = Field(
+        0.1, gt=0, description="learning rate of w and b"
+    )
+    lr_args: Annotated[float, Search(1, 20000, log=True)] = Field(
+        100.0, gt=0, description="learning rate of C and D"
+    )
     step_decay: float = Field(0.95, gt=0, le=1, description="both rates, after every step within a round")
     round_decay: float = Field(0.97, gt=0, le=1, description="both rates, after every round")
     weight_decay: float = Field(0.0, ge=0, description="L2 of w, b and of the rows that a client holds")

@@ -6,7 +6,7 @@ Learning", NeurIPS 2021, Algorithm 1, with matrix factorisation as the model.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from fedrec.core.federated import Group, Phase
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import LogLinear
 from fedrec.core.optim import SGD
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog, Slot, fresh, normal, shared, zeros
 from fedrec.core.upload import Uploads
 
@@ -26,11 +27,19 @@ class FedRecon(GradientMethod):
         "touched rows are the client's positives and sampled negatives; the query half's are told apart by their sign"
     )
 
-    dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
+    dim: Annotated[int, Search(8, 128, log=True)] = Field(
+        32, ge=1, le=4096, description="length of user and item vectors"
+    )
     # The paper leaves these open for this model: found on validation (ML-100K, protocol paper).
-    lr: float = Field(0.3, gt=0, description="learning rate of the reconstruction")
-    eta: float = Field(3.0, gt=0, description="item learning rate = items of the catalogue × eta")
-    reconstruction: int = Field(10, ge=1, description="epochs on the support half, items frozen")
+    lr: Annotated[float, Search(0.03, 3, log=True)] = Field(
+        0.3, gt=0, description="learning rate of the reconstruction"
+    )
+    eta: Annotated[float, Search(0.3, 100, log=True)] = Field(
+        3.0, gt=0, description="item learning rate = items of the catalogue × eta"
+    )
+    reconstruction: Annotated[int, Search(1, 30, log=True)] = Field(
+        10, ge=1, description="epochs on the support half, items frozen"
+    )
     user_std: float = Field(0.1, ge=0, description="spread of a fresh user vector")
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:

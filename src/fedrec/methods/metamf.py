@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -25,6 +25,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Context, Federated, Params, Phase, Pull, Service
 from fedrec.core.ragged import Ids
 from fedrec.core.serverstep import ServerAdam, moment_slots
+from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot, normal, sent, server, uniform
 from fedrec.core.tables import tables
 from fedrec.core.upload import Total, Upload, Uploads
@@ -46,10 +47,16 @@ class MetaMF(Federated):
     predictor: int = Field(8, ge=1, description="hidden units of a client's predictor")
     memory: int = Field(128, ge=1, description="columns of the shared memory")
     hidden: int = Field(512, ge=1, description="hidden units of the meta network")
-    lr: float = Field(0.001, gt=0, description="the server's learning rate (Adam); found on validation")
-    l2: float = Field(0.00003, ge=0, description="weight decay; found on validation")
-    std: float = Field(0.03, gt=0, description="spread of the first user vectors; found on validation")
-    steps: int = Field(
+    lr: Annotated[float, Search(0.0001, 0.01, log=True)] = Field(
+        0.001, gt=0, description="the server's learning rate (Adam); found on validation"
+    )
+    l2: Annotated[float, Search(1e-06, 0.001, log=True)] = Field(
+        0.00003, ge=0, description="weight decay; found on validation"
+    )
+    std: Annotated[float, Search(0.01, 0.3, log=True)] = Field(
+        0.03, gt=0, description="spread of the first user vectors; found on validation"
+    )
+    steps: Annotated[int, Search(1, 32, log=True)] = Field(
         8,
         ge=1,
         description="the server's steps in a round: clients come in so many groups; found on validation",

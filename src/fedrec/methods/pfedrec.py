@@ -18,6 +18,7 @@ from fedrec.core.kernel import LogLinear
 from fedrec.core.layers import mlp, mlp_slots
 from fedrec.core.optim import SGD
 from fedrec.core.recipe import Recipe, layers, rows
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform
 
 
@@ -31,12 +32,18 @@ class PFedRec(GradientMethod):
         "touched rows are the client's positives and sampled negatives, told apart by their sign"
     )
 
-    dim: int = Field(32, ge=1, le=4096, description="length of the item vectors")
+    dim: Annotated[int, Search(8, 128, log=True)] = Field(
+        32, ge=1, le=4096, description="length of the item vectors"
+    )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (), description="hidden layers of the score function; none is the paper's one-layer form"
     )
-    lr: float = Field(0.1, gt=0, description="learning rate of the score function")
-    eta: float = Field(80.0, gt=0, description="item learning rate = lr × items of the catalogue × eta")
+    lr: Annotated[float, Search(0.01, 1, log=True)] = Field(
+        0.1, gt=0, description="learning rate of the score function"
+    )
+    eta: Annotated[float, Search(5, 1000, log=True)] = Field(
+        80.0, gt=0, description="item learning rate = lr × items of the catalogue × eta"
+    )
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         items = {"items": shared(catalog.n_items, self.dim, start=normal(1.0), rows=True)}

@@ -8,23 +8,23 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import fedrec
 from fedrec.channel import stage
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.core.federated import Federated, View
 from fedrec.core.method import ROUNDS, Method
 from fedrec.core.protocol import Protocol
-from fedrec.core.protocol import protocol as named_protocol
 from fedrec.data.split import Split, split
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.ranking import measure
-from fedrec.methods import make, named_by_alias, settings_of, spec_of, usual_clients
+from fedrec.methods import make
 from fedrec.methods.central.base import Central, CentralAtOnce, CentralInRounds
 from fedrec.runs import border
-from fedrec.runs.config import RunConfig, fingerprint
-from fedrec.runs.data import data_of, keep_data, loaded, origin_of
+from fedrec.runs.config import RunConfig
+from fedrec.runs.data import data_of, keep_data
+from fedrec.runs.describe import described
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History, cut_history, read_history
+from fedrec.runs.logs import check_logs, logging_to
 from fedrec.runs.result import rank_table, result_of
 from fedrec.runs.run import Run, blocks_of, write_run
 from fedrec.runs.train import Callback, Training, train
@@ -56,43 +56,26 @@ def run(
     out: str | Path | bool | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
+    log: str | Sequence[str] = (),
 ) -> Run:
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
     ``data`` are Interactions, or what ``fedrec.load`` takes: a name, a path or a frame of polars or pandas.
     ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
     read for that round only. With ``all_data`` nothing is held out: the last round ranks, for people, and there are
-    no figures. ``start`` is an earlier run whose tables are taken over, items matched by id.
+    no figures. ``start`` is an earlier run whose tables are taken over, items matched by id. ``log`` passes rounds
+    and figures on to ``"tensorboard"`` or ``"mlflow"``.
     """
-    name = method if isinstance(method, str) and named_by_alias(method) else None
-    method, protocol = border.method_of(method, settings), border.check_protocol(protocol)
     threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
-    data = loaded(data)
-    config = RunConfig(
-        fedrec=fedrec.__version__,
-        method=name or spec_of(method),
-        settings=settings_of(method),
-        data=data.name,
-        **origin_of(data),
-        fingerprint=fingerprint(data),
-        protocol=named_protocol(protocol),
-        seed=seed,
-        rounds=_rounds(method, rounds),
-        engine=engine,
-        clients=_clients(clients, name, local),
-        channel=border.texts(channel),
-        view=view,
-        local=local,
-        eval_every=eval_every,
-        patience=patience,
-        all_data=all_data,
-        k=k if isinstance(k, str) else border.several(k),
+    check_logs(logs := border.texts(log))
+    method, data, config = described(
+        method, data, protocol, rounds, seed, settings=settings, engine=engine, clients=clients, channel=channel,
+        view=view, local=local, eval_every=eval_every, patience=patience, k=k, all_data=all_data,
         start=_name_of(start),
-    )
-    _refuse_what_does_not_apply(method, config)
+    )  # fmt: skip
     parts = split(data, config.protocol, config.seed, hold_out=not config.all_data)
-    training = _training(method, parts, config, threads)
+    training = training_of(method, parts, config, threads)
     if start is not None:
         if not isinstance(training, Simulation):
             raise FedrecError(f"start does not apply to {method.label}: it is not federated")
@@ -107,7 +90,7 @@ def run(
                 keep_data(folder.path, data)
             history = History(folder.history if folder else None)
             return _finish(
-                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks, logs
             )
     except KeyboardInterrupt:
         if folder is None:
@@ -126,10 +109,12 @@ def resume(
     threads: int | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
+    log: str | Sequence[str] = (),
 ) -> Run:
     """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds."""
     threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
+    check_logs(logs := border.texts(log))
     rounds = None if rounds is None else border.whole("rounds", rounds, 1)
     folder, training = RunFolder.existing(border.path_of("path", path)), None
     folder.lock()
@@ -142,7 +127,7 @@ def resume(
                 )
             config = config.model_copy(update={"rounds": rounds})
         method, parts = _rebuild(config, data, str(path))
-        training = _training(method, parts, config, threads)
+        training = training_of(method, parts, config, threads)
         with folder.writing():
             history = History(folder.history)
             if training is not None:
@@ -155,7 +140,7 @@ def resume(
                 history = History(folder.history, lines)
             folder.write_config(config)  # a result stays until there is a newer one
             return _finish(
-                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks
+                method, parts, config, threads, training, history, folder, checkpoint_every, callbacks, logs
             )
     except KeyboardInterrupt:
         raise _interrupted(folder, training) from None
@@ -172,7 +157,7 @@ def open(path: str | Path, data: Any = None, threads: int | None = None) -> Run:
     if result is None:
         raise FedrecError(f"{path} is not finished: go on with fedrec run --resume {path}")
     method, parts = _rebuild(config, data, str(path))
-    training = _training(method, parts, config, threads)
+    training = training_of(method, parts, config, threads)
     if training is not None:
         training.restore(*load_checkpoint(folder.checkpoint))
         if training.moment.round != result["rounds"]:
@@ -190,6 +175,13 @@ def open(path: str | Path, data: Any = None, threads: int | None = None) -> Run:
     return Run(config, method, parts, result, ranks, lines, threads, folder.path, training)
 
 
+def _name_of(start: str | Path | Run | None) -> str | None:
+    """How the config names the run that this one started from."""
+    if isinstance(start, Run):
+        return str(Path(start.path).resolve()) if start.path else "a run that was not kept"
+    return None if start is None else str(border.path_of("start", start).resolve())
+
+
 def _interrupted(folder: RunFolder, training: Training | None) -> Interrupted:
     round = training.moment.round if training and (folder.checkpoint / "current.json").exists() else None
     return Interrupted(f"fedrec run --resume {folder.path}", round)
@@ -202,50 +194,7 @@ def _start(training: Simulation, run: Run) -> int:
     return max(warm_start(training, run.federated), run.config.start_leaks)
 
 
-def _name_of(start: str | Path | Run | None) -> str | None:
-    """How the config names the run that this one started from."""
-    if isinstance(start, Run):
-        return str(Path(start.path).resolve()) if start.path else "a run that was not kept"
-    return None if start is None else str(border.path_of("start", start).resolve())
-
-
-def _clients(clients: float | int | str | None, name: str | None, local: bool) -> float | int | str | None:
-    """How many take part in a round: as asked, else as the published setting has it, else everyone."""
-    return usual_clients(name) if clients is None and name and not local else clients
-
-
-def _rounds(method: Method, rounds: int | None) -> int | None:
-    if isinstance(method, Federated | CentralInRounds):
-        return ROUNDS if rounds is None else rounds
-    if rounds is not None:
-        hint = f": use the setting rounds={rounds}" if "rounds" in type(method).model_fields else ""
-        raise FedrecError(f"{method.label} is not trained in rounds{hint or ', leave --rounds out'}")
-    return None
-
-
-def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
-    if config.all_data and (config.patience or config.eval_every > 1):
-        raise FedrecError("--all-data has nothing to validate on: leave --patience and --eval-every out")
-    if config.all_data and config.protocol.known == "validation":
-        raise FedrecError(
-            f"--all-data holds nothing out, so there is no validation item that protocol '{config.protocol.name}' "
-            "could make known: use --protocol strict"
-        )
-    if isinstance(method, Central):
-        asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
-        asked |= {"--local": config.local, "--engine": config.engine != "auto"}
-        for option, value in asked.items():
-            if value:
-                raise FedrecError(f"{option} does not apply to {method.label}: it is not federated")
-        in_rounds = {"--patience": config.patience, "--eval-every": config.eval_every > 1}
-        for option, value in in_rounds.items() if not isinstance(method, CentralInRounds) else ():
-            if value:
-                raise FedrecError(f"{option} does not apply to {method.label}: it is not trained in rounds")
-    elif config.local and config.channel:
-        raise FedrecError("--local uploads nothing, so --channel does not apply: leave one of them out")
-
-
-def _training(method: Method, parts: Split, config: RunConfig, threads: int) -> Training | None:
+def training_of(method: Method, parts: Split, config: RunConfig, threads: int) -> Training | None:
     """What plays the rounds; None for a yardstick that has none."""
     if isinstance(method, CentralInRounds):
         return Passes(method, parts, config.seed, threads, config.rounds or ROUNDS)
@@ -273,6 +222,28 @@ def _rebuild(config: RunConfig, data: Any, path: str) -> tuple[Method, Split]:
 
 
 def _finish(
+    method: Method,
+    parts: Split,
+    config: RunConfig,
+    threads: int,
+    training: Training | None,
+    history: History,
+    folder: RunFolder | None,
+    checkpoint_every: float,
+    callbacks: Sequence[Callback],
+    logs: Sequence[str],
+) -> Run:
+    """The rest of a run, told to other tools where that is asked for."""
+    with logging_to(logs, config, folder.path if folder else None) as told:
+        finished = _measured(
+            method, parts, config, threads, training, history, folder, checkpoint_every, [*callbacks, *told]
+        )
+        for each in told:
+            each.finish(finished.result)
+    return finished
+
+
+def _measured(
     method: Method,
     parts: Split,
     config: RunConfig,

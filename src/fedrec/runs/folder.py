@@ -24,6 +24,10 @@ DIGEST = "# digest: "  # of everything else in a config
 LONGEST = 150  # letters of a folder's name, besides seed and date
 
 
+class Locked(FedrecError):
+    """Another process is writing the folder."""
+
+
 class RunFolder:
     """A folder that one process at a time may write; the lock dies with its process."""
 
@@ -71,21 +75,9 @@ class RunFolder:
         return cls(path)
 
     def lock(self) -> None:
-        file = (self.path / ".lock").open("w", encoding="utf-8")
-        try:
-            if os.name == "nt":
-                import msvcrt
-
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise FedrecError(
-                f"another process is writing {self.path}: wait for it, or use another --out"
-            ) from None
+        file = take_lock(self.path / ".lock")
+        if file is None:
+            raise Locked(f"another process is writing {self.path}: wait for it, or use another --out")
         self._lock = file
 
     def unlock(self) -> None:
@@ -150,6 +142,24 @@ class RunFolder:
             raise FedrecError(
                 f"{path} is {what}: fedrec run --resume {self.path} measures the run again from its checkpoint"
             ) from None
+
+
+def take_lock(path: Path) -> IO[str] | None:
+    """A file that is this process's while it is open; None where another process has it."""
+    file = path.open("w", encoding="utf-8")
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
 
 
 def _unique(config: RunConfig) -> Path:

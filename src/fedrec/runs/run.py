@@ -183,9 +183,22 @@ class Run:
             self.scorer(view), split.data, self.user_ids, split.met, k, path, include_seen, self.threads
         )
 
-    def again(self, *, all_data: bool = False, out: Any = None, callbacks: Sequence[Any] = ()) -> Run:
+    def again(
+        self,
+        *,
+        all_data: bool = False,
+        out: Any = None,
+        callbacks: Sequence[Any] = (),
+        log: Sequence[str] = (),
+    ) -> Run:
         """The same once more, for as many rounds as validation selected; ``all_data``: with nothing held out."""
-        options: dict[str, Any] = {"all_data": all_data, "out": out, "callbacks": callbacks, "start": None}
+        options: dict[str, Any] = {
+            "all_data": all_data,
+            "out": out,
+            "callbacks": callbacks,
+            "start": None,
+            "log": log,
+        }
         return same_again(
             self.config, self.split.data, self.result["selected_round"], threads=self.threads, **options
         )

@@ -1,304 +1,297 @@
-"""Comparisons: any methods × data sets × protocols × seeds, with paired tests over per-user ranks.
+"""Comparisons: any methods × data sets × protocols × seeds, as one table with paired tests and controls.
 
 Every run is a folder, named after everything that decides it: what is finished is read, what was
 interrupted goes on, and only what is missing is trained.
 
-    from fedrec.study.compare import Case, compare, paired
-    table = compare([Case("pfedrec", "ml-100k"), Case("fedmf", "ml-100k")], "results", seeds=3)
-    table[0].mean("hr@10"), table[0].std("hr@10"), paired(table[0], table[1]).p
+    comparison = fedrec.compare(["fedmf", "pfedrec"], "ml-100k", seeds=3)
+    comparison.frame, print(comparison.to_markdown()), comparison.to_latex()
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-import re
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-import fedrec
-from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Federated
-from fedrec.core.protocol import protocol as named_protocol
+from fedrec.core.errors import FedrecError, Interrupted, nearest
+from fedrec.core.files import write
+from fedrec.core.protocol import Protocol
 from fedrec.data.interactions import Interactions
-from fedrec.evaluate.metrics import each_user
-from fedrec.methods import make, settings_of, spec_of
-from fedrec.runs import api
-from fedrec.runs.config import fingerprint
+from fedrec.runs import border
 from fedrec.runs.folder import RunFolder
+from fedrec.study import formats
+from fedrec.study.board import Board, Job
+from fedrec.study.case import Case, Line, finished, place, read_failure
+from fedrec.study.grid import check, numbers, product, read_grid
+from fedrec.study.paired import holm, paired
+from fedrec.study.play import TooLong, refuse_too_long
+from fedrec.study.players import how_many, play_all
+from fedrec.study.table import Section, sections
 
-K = 10  # length of the lists that are compared
-Say = Callable[[str], None]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Case", "Comparison", "Line", "compare", "compare_cases", "holm", "open_comparison", "paired"]
+
+OUT = Path("runs/compare")
+ABOUT = "comparison.json"
+Changed = Callable[[Board, str], None]
 
 
-@dataclass(frozen=True)
-class Case:
-    """One line of a comparison: a method on a data set under a protocol."""
+@dataclass
+class Comparison:
+    """Finished runs side by side."""
 
-    method: str
-    data: str | Path | Interactions = "demo"
-    protocol: str = "strict"
-    settings: dict[str, Any] = field(default_factory=dict)
-    options: dict[str, Any] = field(default_factory=dict)  # of fedrec.run: rounds, clients, channel, local, …
-    label: str = ""
+    lines: list[Line]
+    baseline: str | None = None
+    folder: Path | None = None
+    played: int = 0  # runs that had to be made
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """A table for each data set and protocol."""
+        return sections(self.lines, self.baseline)
 
     @property
-    def name(self) -> str:
-        return self.label or self.method
+    def frame(self) -> pl.DataFrame:
+        """One row a line: means and spreads as fractions, differences, seconds, bytes."""
+        return formats.frame(self.sections)
 
     @property
-    def data_name(self) -> str:
-        return self.data.name if isinstance(self.data, Interactions) else str(self.data)
+    def table(self) -> list[Any]:
+        """Tables for a terminal, by rich."""
+        return [formats.terminal(section) for section in self.sections if section.rows]
 
+    def to_markdown(self, title: str = "Comparison") -> str:
+        return formats.markdown(self.sections, title)
 
-@dataclass(frozen=True)
-class Line:
-    """A case with its results, one per seed; those that could not be made say why."""
+    def to_latex(self) -> str:
+        return formats.latex(self.sections)
 
-    case: Case
-    results: list[dict[str, Any]]
-    folders: list[Path]
-    failed: str = ""
-    note: str = ""
+    def _repr_html_(self) -> str:
+        return formats.html(self.sections)
 
-    def values(self, name: str, full: bool = False) -> NDArray[np.float64]:
-        """A test figure in each seed, as fractions."""
-        found = [result["test"]["full"] if full else result["test"] for result in self.results]
-        return np.array([test[name] for test in found])
-
-    def mean(self, name: str, full: bool = False) -> float:
-        return float(self.values(name, full).mean()) if self.results else math.nan
-
-    def std(self, name: str, full: bool = False) -> float | None:
-        """Over seeds; None where there is one seed only."""
-        values = self.values(name, full)
-        return float(values.std(ddof=1)) if len(values) > 1 else None
-
-    def first(self, seeds: int) -> Line:
-        """The same with its first seeds only."""
-        return replace(self, results=self.results[:seeds], folders=self.folders[:seeds])
-
-    def gains(self, metric: str = "ndcg", full: bool = False) -> NDArray[np.float64]:
-        """What each user's test items gained, averaged over them and over seeds: 1 for a hit, or its discount."""
-        import polars as pl
-
-        per_seed = []
-        for folder in self.folders:
-            column = "test_full_rank" if full else "test_rank"
-            found, users = pl.read_parquet(folder / "ranks.parquet", glob=False)[column], None
-            if isinstance(found.dtype, pl.List):  # several items of a user, or none
-                users = np.repeat(np.arange(len(found)), found.list.len().to_numpy())
-                found = found.explode().drop_nulls()
-            ranks = found.to_numpy()
-            hit = (ranks < K).astype(np.float64)
-            per_seed.append(each_user(hit if metric == "hr" else hit / np.log2(ranks + 2.0), users))
-        return np.asarray(np.mean(per_seed, axis=0))
-
-
-@dataclass(frozen=True)
-class Paired:
-    """The difference of two lines on the same users: mean, and how likely it would be by chance."""
-
-    difference: float
-    p: float
-    users: int
-
-
-def paired(a: Line, b: Line, metric: str = "ndcg", full: bool = False) -> Paired:
-    """Wilcoxon's signed-rank test over users; seeds are averaged first, so that a user counts once."""
-    from scipy.stats import wilcoxon
-
-    where = (a.case.data_name, a.case.protocol, len(a.results))
-    if where != (b.case.data_name, b.case.protocol, len(b.results)):
-        raise FedrecError(
-            f"{a.case.name} and {b.case.name} cannot be paired: they need the same data, protocol and seeds"
+    def __repr__(self) -> str:
+        runs = sum(len(line.results) for line in self.lines)
+        return (
+            f"Comparison({len(self.lines)} lines, {runs} runs{f' in {self.folder}' if self.folder else ''})"
         )
-    difference = a.gains(metric, full) - b.gains(metric, full)
-    p = float(wilcoxon(difference).pvalue) if difference.any() else 1.0
-    return Paired(float(difference.mean()), p, len(difference))
 
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """p-values corrected for the number of tests (Holm, 1979), in the given order."""
-    order = np.argsort(ps)
-    corrected, worst = [0.0] * len(ps), 0.0
-    for rank, at in enumerate(order):
-        worst = max(worst, min(1.0, (len(ps) - rank) * ps[at]))
-        corrected[at] = worst
-    return corrected
+    def write(self, folder: Path) -> list[Path]:
+        """The tables as CSV, Markdown and LaTeX, and what they were made from as JSON."""
+        texts = {
+            "comparison.csv": self.frame.write_csv(),
+            "comparison.md": self.to_markdown(),
+            "comparison.tex": self.to_latex(),
+            ABOUT: json.dumps(_described(self), indent=1) + "\n",
+        }
+        for name, text in texts.items():
+            write(folder / name, text)
+        return [folder / name for name in texts if name != ABOUT]
 
 
 def compare(
-    cases: Sequence[Case],
-    folder: str | Path,
-    seeds: int | Sequence[int] = 3,
+    methods: str | Sequence[str] = (),
+    data: Any = "demo",
+    protocol: str | Sequence[str] = "strict",
+    seeds: int | Sequence[int] = 5,
     *,
+    settings: Mapping[str, Any] | None = None,
+    local: bool = False,
+    baseline: str | None = None,
+    grid: str | Path | None = None,
+    rounds: int | None = None,
+    clients: float | int | None = None,
+    channel: Sequence[str] | None = None,
+    eval_every: int | None = None,
+    patience: int | None = None,
+    out: str | Path = OUT,
+    jobs: int | None = None,
     threads: int | None = None,
-    slow: float | None = None,
-    local: bool = False,
+    longest: float | None = None,
     keep_models: bool = False,
-    say: Say = lambda text: None,
-) -> list[Line]:
-    """Run what is missing and return all lines, in the order of the cases.
+    force: bool = False,
+    changed: Changed = lambda board, said: None,
+) -> Comparison:
+    """Run what is missing of methods × data × protocols × seeds, and lay the results side by side.
 
-    ``slow``: a case whose first seed takes more seconds than this gets no others, and its line says so.
-    ``local``: after each federated method the same model, never aggregated. An unknown method or setting
-    is an error before anything runs; a run that fails leaves its sentence in the line, and the others go on.
+    ``settings`` may name their method: ``{"fedmf.dim": 16}``; others go to every method that has them, as do
+    options of ``fedrec.run``. ``protocol="both"`` is strict and paper. ``local`` adds the controls that are never
+    aggregated. ``baseline``, by default the first method, is what differences are tested against. ``grid`` is a
+    TOML file that says all of this. ``jobs`` runs are made at a time, by default one a core where memory allows.
+    ``longest``: a run that would take more seconds than this is left out, and the table says so.
     """
-    numbers = range(seeds) if isinstance(seeds, int) else seeds
-    return [
-        _line(case, Path(folder), numbers, threads, slow, keep_models, say) for case in _checked(cases, local)
-    ]
-
-
-def finished(
-    cases: Sequence[Case],
-    folder: str | Path,
-    seeds: int | Sequence[int] = 3,
-    *,
-    slow: float | None = None,
-    local: bool = False,
-) -> list[Line]:
-    """Lines of what is finished already, or failed; nothing is run, cases not yet tried are left out."""
-    numbers = range(seeds) if isinstance(seeds, int) else seeds
-    lines = []
-    for case in _checked(cases, local):
-        try:
-            places = [place(case, Path(folder), seed) for seed in numbers]
-        except FedrecError:  # data that are not there
-            continue
-        found = [(path, result) for path in places if (result := _read(path)) is not None]
-        failed = next((_failure(path).read_text("utf-8") for path in places if _failure(path).exists()), "")
-        if found or failed:
-            results, paths = [result for _, result in found], [path for path, _ in found]
-            missing = len(results) < len(numbers)
-            so_far = f"{len(results)} of {len(numbers)} seeds so far" if missing else ""
-            lines.append(Line(case, results, paths, failed, _note(results, slow, numbers) or so_far))
-    return lines
-
-
-def _checked(cases: Sequence[Case], local: bool) -> list[Case]:
-    """All cases, controls included; a method, setting or protocol that does not exist is an error now."""
-    for case in cases:
-        make(case.method, case.settings)
-        named_protocol(case.protocol)
-    return [one for case in cases for one in _with_control(case)] if local else [*cases]
-
-
-def _with_control(case: Case) -> list[Case]:
-    if case.options.get("local") or not isinstance(make(case.method, case.settings), Federated):
-        return [case]
-    # Alone there is nobody to sample from and nothing to send.
-    options = {k: v for k, v in case.options.items() if k not in ("channel", "clients", "view")}
-    alone = replace(case, options={**options, "local": True}, label=f"{case.name}, local only")
-    return [case, alone]
-
-
-def _line(
-    case: Case,
-    folder: Path,
-    seeds: Sequence[int],
-    threads: int | None,
-    slow: float | None,
-    keep_models: bool,
-    say: Say,
-) -> Line:
-    results: list[dict[str, Any]] = []
-    folders: list[Path] = []
-    for seed in seeds:
-        what = f"{case.name} on {case.data_name}, {case.protocol}, seed {seed}"
-        try:
-            path = place(case, folder, seed)
-        except FedrecError as error:  # data that are not there
-            say(f"{what}: {error}")
-            return Line(case, [], [], failed=str(error))
-        try:
-            result = _result(case, path, seed, threads, keep_models, what, say)
-        except FedrecError as error:
-            say(f"{what}: {error}")
-            _failure(path).write_text(str(error), encoding="utf-8")
-            return Line(case, results, folders, failed=str(error))
-        results.append(result)
-        folders.append(path)
-        if _note(results, slow, seeds):
-            break
-    return Line(case, results, folders, note=_note(results, slow, seeds))
-
-
-def _note(results: Sequence[dict[str, Any]], slow: float | None, seeds: Sequence[int]) -> str:
-    """Why a line has one seed only, where it is slow."""
-    if slow is None or len(seeds) == 1 or len(results) != 1 or _seconds(results[0]) <= slow:
-        return ""
-    return f"one seed, because a run takes {_seconds(results[0]) / 60:.0f} minutes"
-
-
-def place(case: Case, folder: Path, seed: int) -> Path:
-    """Where a run is kept: a name that changes with anything that decides its figures."""
-    method = make(case.method, case.settings)
-    data = _data(case.data)
-    decides = {
-        "fedrec": fedrec.__version__.split(".")[:2],
-        "method": spec_of(method),
-        "settings": settings_of(method),
-        "data": fingerprint(data),
-        "protocol": named_protocol(case.protocol).model_dump(mode="json"),
-        "seed": seed,
-        "options": case.options,
-    }
-    digest = hashlib.sha256(json.dumps(decides, sort_keys=True, default=str).encode()).hexdigest()[:10]
-    words = re.sub(r"[^\w+.-]+", "-", f"{case.method}-{case.data_name}-{case.protocol}-s{seed}")
-    return folder / f"{words}-{digest}"
-
-
-def _failure(path: Path) -> Path:
-    """Where the sentence of a run that could not be made is kept, beside its folder."""
-    return path.with_name(f"{path.name}.failed")
-
-
-def _result(
-    case: Case, path: Path, seed: int, threads: int | None, keep_models: bool, what: str, say: Say
-) -> dict[str, Any]:
-    """Read what is finished, go on with what was interrupted, or start."""
-    if (path / "config.toml").exists():
-        if (found := _read(path)) is not None:
-            return found
-        say(f"{what}: going on")
-        run = api.resume(path, data=_data(case.data), threads=threads)
+    if grid is not None:
+        found, cases = read_grid(grid)
+        seeds, baseline = found.seeds, baseline or found.baseline
     else:
-        say(what)
-        shutil.rmtree(path, ignore_errors=True)  # killed before its config was written: nothing in it
-        method, data = make(case.method, case.settings), _data(case.data)
-        run = api.run(method, data, case.protocol, seed=seed, threads=threads, out=path, **case.options)
-    _failure(path).unlink(missing_ok=True)
-    if not keep_models:
-        shutil.rmtree(path / "checkpoint", ignore_errors=True)
-    return run.result
+        options = {"rounds": rounds, "clients": clients, "channel": channel}
+        options |= {"eval_every": eval_every, "patience": patience}
+        cases = product(border.texts(methods), _several(data), protocol, settings or {}, options, local)
+    return compare_cases(
+        cases, out, seeds, baseline=baseline, jobs=jobs, threads=threads, longest=longest,
+        keep_models=keep_models, force=force, changed=changed,
+    )  # fmt: skip
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    return RunFolder.existing(path).result() if (path / "config.toml").exists() else None
+def compare_cases(
+    cases: Sequence[Case],
+    out: str | Path = OUT,
+    seeds: int | Sequence[int] = 5,
+    *,
+    baseline: str | None = None,
+    jobs: int | None = None,
+    threads: int | None = None,
+    longest: float | None = None,
+    keep_models: bool = False,
+    force: bool = False,
+    changed: Changed = lambda board, said: None,
+    tables: bool = True,
+) -> Comparison:
+    """The same for cases of one's own. A mistake is an error before anything runs; with ``tables`` they are written."""
+    folder, chosen = border.path_of("out", out), numbers(seeds)
+    check(cases, chosen)
+    baseline = _baseline(cases, baseline)
+    if tables:
+        _refuse_another(folder, cases, force)
+    wanted = _jobs(cases, folder, chosen)
+    missing = [job for job in wanted if not _settled(job, keep_models, longest)]
+    board = Board(missing, how_many(jobs, len(missing)), changed=changed)
+    if missing:
+        _make(folder)
+    try:
+        play_all(board, threads=threads, keep_models=keep_models, longest=longest)
+    except KeyboardInterrupt:
+        left = len(missing) - board.done
+        raise Interrupted(
+            f"the same command: {len(wanted) - left} of {len(wanted)} runs are finished"
+        ) from None
+    lines = [_line(case, [job for job in wanted if job.case is case], board, longest) for case in cases]
+    comparison = Comparison(lines, baseline, folder, len(board.took))
+    if tables:
+        _make(folder)
+        comparison.write(folder)
+    return comparison
 
 
-def _data(data: str | Path | Interactions) -> Interactions:
-    """Loaded once: a comparison asks for the same few data sets again and again."""
-    if isinstance(data, Interactions):
-        return data
-    if str(data) not in _loaded:
-        _loaded[str(data)] = fedrec.load(data)
-    return _loaded[str(data)]
+def open_comparison(folder: str | Path) -> Comparison:
+    """A comparison that was written to a folder, with nothing trained and no data loaded."""
+    folder = border.path_of("folder", folder)
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        lines = [_read_line(folder, each) for each in about["lines"]]
+        return Comparison(lines, about["baseline"], folder)
+    except FileNotFoundError:
+        raise FedrecError(f"{folder} holds no comparison: fedrec compare --out {folder} makes one") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise FedrecError(f"{folder / ABOUT} is damaged: the same fedrec compare writes it anew") from None
 
 
-_loaded: dict[str, Interactions] = {}
+def _jobs(cases: Sequence[Case], folder: Path, seeds: Sequence[int]) -> list[Job]:
+    """First seeds first: every method is seen early."""
+    found = [
+        (at, Job(case, seed, place(case, folder, seed)))
+        for case in cases
+        for at, seed in enumerate(case.seeds or seeds)
+    ]
+    return [job for _, job in sorted(found, key=lambda pair: pair[0])]
 
 
-def _seconds(result: dict[str, Any]) -> float:
-    """How long its rounds took."""
-    parts = ("seconds_per_round", "evaluate_seconds_per_round")
-    return float((result["rounds"] or 0) * sum(result[part] or 0 for part in parts))
+def _settled(job: Job, models: bool, longest: float | None) -> bool:
+    """Nothing is to be done: it is finished, or known to take too long."""
+    if finished(job.path, models) is not None:
+        return True
+    try:
+        refuse_too_long(job.path, longest)
+    except TooLong:
+        return True
+    return False
+
+
+def _line(case: Case, jobs: Sequence[Job], board: Board, longest: float | None) -> Line:
+    results, folders, failed = [], [], ""
+    for job in jobs:
+        result = finished(job.path)
+        if result is not None and job not in board.failed:
+            results.append(result)
+            folders.append(job.path)
+            continue
+        try:
+            refuse_too_long(job.path, longest)
+        except TooLong as error:
+            failed = failed or str(error)
+        failed = failed or board.failed.get(job) or str(read_failure(job.path).get("error", ""))
+    note = f"{len(results)} of {len(jobs)} seeds" if results and len(results) < len(jobs) else ""
+    return Line(case, results, folders, failed, note)
+
+
+def _baseline(cases: Sequence[Case], asked: str | None) -> str | None:
+    names = list(dict.fromkeys(case.name for case in cases))
+    if asked is None:
+        return names[0] if len(names) > 1 else None
+    if asked not in names:
+        raise FedrecError(
+            f"the baseline '{asked}' is not among the methods compared: {nearest(asked, names)}"
+        )
+    return asked
+
+
+def _several(data: Any) -> list[str | Path | Interactions]:
+    if isinstance(data, str | Path | Interactions):
+        return [data]
+    found = list(data)
+    if not found:
+        raise FedrecError("say which data to compare on, such as demo: fedrec data list lists them")
+    return found
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.parent.name == "runs" and not (folder.parent / ".gitignore").exists():
+            (folder.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise FedrecError(f"cannot make the folder {folder}: {error.strerror}") from None
+
+
+def _identity(case: Case) -> list[Any]:
+    return [case.name, case.data_name, case.protocol_name]
+
+
+def _refuse_another(folder: Path, cases: Sequence[Case], force: bool) -> None:
+    """Tables of another comparison are not written over; one that has all its lines and more may be."""
+    if force or not (folder / ABOUT).exists():
+        return
+    try:
+        there = [each["line"] for each in json.loads((folder / ABOUT).read_text(encoding="utf-8"))["lines"]]
+    except (ValueError, KeyError, TypeError):
+        there = []
+    asked = [_identity(case) for case in cases]
+    lost = [name for name in there if name not in asked]
+    if lost:
+        raise FedrecError(
+            f"{folder} holds a comparison with {lost[0][0]} on {lost[0][1]}, which this one has not: choose another "
+            "--out, or write its tables anew with --force (its runs are kept)"
+        )
+
+
+def _described(comparison: Comparison) -> dict[str, Any]:
+    lines = []
+    for line in comparison.lines:
+        case, runs = line.case, [path.name for path in line.folders]
+        how = case.protocol.model_dump(mode="json") if isinstance(case.protocol, Protocol) else case.protocol
+        facts = {"line": _identity(case), "method": case.method, "protocol": how, "settings": case.settings}
+        facts |= {"options": case.options, "label": case.label, "runs": runs}
+        lines.append({**facts, "failed": line.failed, "note": line.note})
+    return {"baseline": comparison.baseline, "lines": lines}
+
+
+def _read_line(folder: Path, told: dict[str, Any]) -> Line:
+    paths = [folder / name for name in told["runs"]]
+    results = [found for path in paths if (found := RunFolder.existing(path).result()) is not None]
+    how = told["protocol"] if isinstance(told["protocol"], str) else Protocol(**told["protocol"])
+    case = Case(told["method"], told["line"][1], how, told["settings"], told["options"], told["label"])
+    return Line(case, results, paths, told["failed"], told["note"])

@@ -16,6 +16,7 @@ class Published(NamedTuple):
     hr_std: float | None
     ndcg_std: float | None
     source: str
+    about: bool = False  # rounded, not confirmed
 
 
 @cache
@@ -32,5 +33,17 @@ def published(method: str, data: str, protocol: str) -> Published | None:
         found = table["rows"].get(method, {}).get(data) if table["protocol"] == protocol else None
         if found is not None and isinstance(found["hr@10"], float):
             stds = found.get("hr@10_std"), found.get("ndcg@10_std")
-            return Published(found["hr@10"], found["ndcg@10"], *stds, table["source"])
+            return Published(
+                found["hr@10"], found["ndcg@10"], *stds, table["source"], table.get("about", False)
+            )
     return None
+
+
+def with_noise(data: str, strength: float) -> Published | None:
+    """PFedRec under Laplace noise of a strength (Table 4); None where nothing was published."""
+    table = tables()["pfedrec-table-4"]
+    found = table["rows"]["pfedrec"].get(data)
+    if found is None or strength not in table["strength"]:
+        return None
+    at = table["strength"].index(strength)
+    return Published(found["hr@10"][at], found["ndcg@10"][at], None, None, table["source"])

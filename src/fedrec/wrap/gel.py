@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from fedrec.core.federated import Group, Params
 from fedrec.core.gradient import Loss, gradient
 from fedrec.core.kernel import Kernel, LogLinear
 from fedrec.core.recipe import Recipe
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper
 
@@ -34,8 +35,10 @@ class GEL(Wrapper):
     use_when: ClassVar[str] = "you want flatter minima of the shared embeddings; expect small differences"
     seams: ClassVar[tuple[str, ...]] = ("step",)
 
-    radius_shared: float = Field(0.01, ge=0, le=10, description="ρ_co, of the shared part; 0 leaves it plain")
-    radius_private: float = Field(
+    radius_shared: Annotated[float, Search(0.001, 0.3, log=True)] = Field(
+        0.01, ge=0, le=10, description="ρ_co, of the shared part; 0 leaves it plain"
+    )
+    radius_private: Annotated[float, Search(0.001, 0.3, log=True)] = Field(
         0.01, ge=0, le=10, description="ρ_ur, of the private part; 0 leaves it plain"
     )
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ from fedrec.core.federated import Batch, Params, Phase, RanksWith
 from fedrec.core.kernel import LogLinear
 from fedrec.core.method import Method
 from fedrec.core.recipe import Recipe
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog, Slot, constant, private
 from fedrec.core.wrapper import Wrapper, sends_gradients
 
@@ -52,10 +53,12 @@ class PLGC(Wrapper):
         description="where the weight a comes from: kernel traces, kernel-target alignment, or a number",
     )
     share: float = Field(0.5, ge=0, le=1, description="balance=fixed: a, the weight of the local table")
-    redundancy: float = Field(
+    redundancy: Annotated[float, Search(0.0001, 1, log=True)] = Field(
         0.001, ge=0, le=100, description="m, the weight of the redundancy loss; 0: none"
     )
-    gamma: float = Field(0.01, ge=0, le=100, description="γ, of correlations between different dimensions")
+    gamma: Annotated[float, Search(0.001, 0.1, log=True)] = Field(
+        0.01, ge=0, le=100, description="γ, of correlations between different dimensions"
+    )
 
     def __init__(self, base: Method, **settings: Any) -> None:
         super().__init__(base, **settings)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from fedrec.core.federated import Batch, Params, Phase
 from fedrec.core.kernel import Kernel
 from fedrec.core.recency import Recency
 from fedrec.core.recipe import Recipe
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper
 
@@ -33,10 +34,10 @@ class Recent(Wrapper):
     seams: ClassVar[tuple[str, ...]] = ("loss",)
     weighs: ClassVar[bool] = True
 
-    half_life: float = Field(
+    half_life: Annotated[float, Search(1, 100, log=True)] = Field(
         10.0, gt=0, description="positions after which the weight of a positive, above the floor, is halved"
     )
-    floor: float = Field(
+    floor: Annotated[float, Search(0, 1)] = Field(
         0.05, ge=0, le=1, description="what the oldest still count; 1: as much as the newest"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrec.core.blocks import run_blocks
+from fedrec.core.settings import Search
 from fedrec.data.split import Split
 from fedrec.methods.central.base import CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem, require_memory, training_matrix
@@ -26,7 +27,7 @@ class EASE(CentralAtOnce):
     use_when: ClassVar[str] = "the accuracy to aim at where all data may be in one place and items are few"
     ranks_from_history: ClassVar[bool] = True
 
-    lam: float = Field(500.0, gt=0, description="L2 weight λ")
+    lam: Annotated[float, Search(10, 5000, log=True)] = Field(500.0, gt=0, description="L2 weight λ")
 
     def fit(self, split: Split, seed: int = 0, threads: int = 1) -> ItemItem:
         m = split.n_items

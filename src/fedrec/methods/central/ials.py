@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numba as nb
 import numpy as np
@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from fedrec.core.blocks import run_blocks
 from fedrec.core.factors import Factors
 from fedrec.core.rng import generator
+from fedrec.core.settings import Search
 from fedrec.data.split import Split
 from fedrec.methods.central.base import CentralAtOnce, Solves
 from fedrec.methods.central.itemitem import training_matrix
@@ -31,9 +32,13 @@ class IALS(CentralAtOnce):
     citation: ClassVar[str] = "Hu, Koren, Volinsky: Collaborative Filtering for Implicit Feedback, ICDM 2008"
     use_when: ClassVar[str] = "the centralised optimum of a factor model, what FedALS is measured against"
 
-    dim: int = Field(32, ge=1, description="length of the vectors")
-    alpha: float = Field(1.0, ge=0, description="confidence of a training pair beyond 1")
-    lam: float = Field(10.0, gt=0, description="L2 weight λ, not scaled by counts")
+    dim: Annotated[int, Search(8, 256, log=True)] = Field(32, ge=1, description="length of the vectors")
+    alpha: Annotated[float, Search(0.1, 50, log=True)] = Field(
+        1.0, ge=0, description="confidence of a training pair beyond 1"
+    )
+    lam: Annotated[float, Search(0.3, 300, log=True)] = Field(
+        10.0, gt=0, description="L2 weight λ, not scaled by counts"
+    )
     sweeps: int = Field(15, ge=1, description="alternations: all users, then all items")
 
     def fit(self, split: Split, seed: int = 0, threads: int = 1) -> Factors:

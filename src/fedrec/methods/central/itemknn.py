@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numba as nb
 import numpy as np
@@ -10,6 +10,7 @@ from pydantic import Field
 from scipy.sparse import csc_matrix
 
 from fedrec.core.blocks import run_blocks
+from fedrec.core.settings import Search
 from fedrec.data.split import Split
 from fedrec.methods.central.base import CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem, require_memory, training_matrix
@@ -29,8 +30,10 @@ class ItemKNN(CentralAtOnce):
     use_when: ClassVar[str] = "a simple, explainable yardstick that scales to large catalogues"
     ranks_from_history: ClassVar[bool] = True
 
-    k: int = Field(100, ge=1, description="neighbours kept per item")
-    shrink: float = Field(10.0, ge=0, description="added to the denominator of the cosine")
+    k: Annotated[int, Search(10, 500, log=True)] = Field(100, ge=1, description="neighbours kept per item")
+    shrink: Annotated[float, Search(0.1, 1000, log=True)] = Field(
+        10.0, ge=0, description="added to the denominator of the cosine"
+    )
 
     def fit(self, split: Split, seed: int = 0, threads: int = 1) -> ItemItem:
         m = split.n_items

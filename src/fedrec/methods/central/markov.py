@@ -7,7 +7,7 @@ to be told, and its weights by age alone. In closed form: nothing is trained.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numba as nb
 import numpy as np
@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ragged, run_ends
+from fedrec.core.settings import Search
 from fedrec.data.split import Split
 from fedrec.methods.central.base import CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem, require_memory
@@ -36,9 +37,13 @@ class Markov(CentralAtOnce):
     use_when: ClassVar[str] = "what order is worth, in seconds; a sequential yardstick where items are few"
     ranks_from_history: ClassVar[bool] = True
 
-    decay: float = Field(0.9, gt=0, le=1, description="weight γ of an item against the next newer one")
-    window: int = Field(20, ge=1, description="newest items that are seen")
-    lam: float = Field(1000.0, gt=0, description="L2 weight λ")
+    decay: Annotated[float, Search(0.5, 1)] = Field(
+        0.9, gt=0, le=1, description="weight γ of an item against the next newer one"
+    )
+    window: Annotated[int, Search(3, 100, log=True)] = Field(
+        20, ge=1, description="newest items that are seen"
+    )
+    lam: Annotated[float, Search(10, 10000, log=True)] = Field(1000.0, gt=0, description="L2 weight λ")
 
     def fit(self, split: Split, seed: int = 0, threads: int = 1) -> Chain:
         m = split.n_items

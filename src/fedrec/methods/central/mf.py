@@ -6,7 +6,7 @@ loss, the dimension and the very samples of FedMF: cross-entropy on positives an
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numba as nb
 import numpy as np
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from fedrec.core.factors import FASTMATH, Factors
 from fedrec.core.ragged import Ragged
+from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot, normal, server, zeros
 from fedrec.data.passes import Pass
 from fedrec.methods.central.base import CentralInRounds
@@ -29,9 +30,15 @@ class MF(CentralInRounds):
     citation: ClassVar[str] = "Koren, Bell, Volinsky, Computer 2009; cross-entropy on sampled negatives"
     use_when: ClassVar[str] = "you want FedMF's model without the federation, as its yardstick"
 
-    dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
-    lr: float = Field(0.001, gt=0, description="learning rate of Adam; found on validation")
-    l2: float = Field(0.0, ge=0, description="weight decay of the rows of a batch")
+    dim: Annotated[int, Search(8, 128, log=True)] = Field(
+        32, ge=1, le=4096, description="length of user and item vectors"
+    )
+    lr: Annotated[float, Search(0.0001, 0.01, log=True)] = Field(
+        0.001, gt=0, description="learning rate of Adam; found on validation"
+    )
+    l2: Annotated[float, Search(1e-07, 0.01, log=True)] = Field(
+        0.0, ge=0, description="weight decay of the rows of a batch"
+    )
     std: float = Field(0.1, gt=0, description="spread of the first vectors")
     batch_size: int = Field(256, ge=1, description="samples per step")
 

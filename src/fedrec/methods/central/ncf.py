@@ -15,6 +15,7 @@ from pydantic import Field
 
 from fedrec.core.layers import mlp, mlp_slots
 from fedrec.core.ragged import Ragged
+from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, normal, server
 from fedrec.data.passes import Pass
 from fedrec.methods.central.adam import Adam, with_moments, without_moments
@@ -28,12 +29,16 @@ class NCF(CentralInRounds):
     citation: ClassVar[str] = "He et al., WWW 2017"
     use_when: ClassVar[str] = "you want FedNCF's model without the federation, as its yardstick"
 
-    dim: int = Field(32, ge=1, le=4096, description="length of user and item vectors")
+    dim: Annotated[int, Search(8, 128, log=True)] = Field(
+        32, ge=1, le=4096, description="length of user and item vectors"
+    )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (32, 16, 8), min_length=1, description="hidden layers"
     )
-    lr: float = Field(0.003, gt=0, description="learning rate of Adam; found on validation")
-    l2: float = Field(0.0, ge=0, description="weight decay")
+    lr: Annotated[float, Search(0.0003, 0.03, log=True)] = Field(
+        0.003, gt=0, description="learning rate of Adam; found on validation"
+    )
+    l2: Annotated[float, Search(1e-07, 0.01, log=True)] = Field(0.0, ge=0, description="weight decay")
     std: float = Field(0.1, gt=0, description="spread of the first vectors")
     batch_size: int = Field(1024, ge=1, description="samples per step")
 

@@ -20,6 +20,7 @@ from fedrec.core.blocks import in_order
 from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import bits
+from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, server, uniform, zeros
 from fedrec.data.clients import ClientData
 from fedrec.data.sequences import Sequences, draw_sequences
@@ -43,7 +44,9 @@ class SASRec(CentralInRounds):
     use_when: ClassVar[str] = "the accuracy to aim at where all data are in one place and their order tells"
     ranks_from_history: ClassVar[bool] = True
 
-    dim: int = Field(50, ge=1, le=4096, description="length of all vectors")
+    dim: Annotated[int, Search(16, 128, log=True)] = Field(
+        50, ge=1, le=4096, description="length of all vectors"
+    )
     blocks: int = Field(2, ge=1, le=64, description="self-attention blocks, one head each")
     length: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="newest items that are seen; auto: 200 where users have 50 on average, else 50"
@@ -51,7 +54,9 @@ class SASRec(CentralInRounds):
     dropout: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = Field(
         "auto", description="share of units left out in training; auto: 0.2 where length is over 50, else 0.5"
     )
-    lr: float = Field(0.001, gt=0, description="learning rate of Adam, betas 0.9 and 0.98")
+    lr: Annotated[float, Search(0.0001, 0.01, log=True)] = Field(
+        0.001, gt=0, description="learning rate of Adam, betas 0.9 and 0.98"
+    )
     batch_size: int = Field(128, ge=1, description="users per step")
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:

@@ -1,0 +1,130 @@
+"""fedrec compare: methods side by side, with paired tests and controls."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedrec.cli.board import display
+from fedrec.cli.run import pairs
+from fedrec.cli.terminal import complain, console, escape, say, say_json
+
+if TYPE_CHECKING:
+    from fedrec.study.compare import Comparison
+
+Jobs = Annotated[
+    int | None, typer.Option(help=escape("Runs at a time [default: one a core where memory allows]."))
+]
+Longest = Annotated[
+    float | None, typer.Option(help="Leave out what would take more seconds a run, and say so.")
+]
+
+
+def compare(
+    context: typer.Context,
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Such as fedmf pfedrec ease; not with --grid.")
+    ] = None,
+    data: Annotated[list[str] | None, typer.Option(help="Name, name:MINIMUM or file; repeatable.")] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 5,
+    protocol: Annotated[str, typer.Option(help="strict, paper or both.")] = "strict",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="A setting, METHOD.key=value, or key=value for all that have it; repeatable."
+        ),
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Add the controls: the same models, never aggregated.")
+    ] = False,
+    baseline: Annotated[
+        str | None, typer.Option(help=escape("What differences are tested against [default: the first]."))
+    ] = None,
+    grid: Annotated[Path | None, typer.Option(help="All of this from a TOML file.")] = None,
+    rounds: Annotated[int | None, typer.Option(help=escape("Rounds of a run [default: 100]."))] = None,
+    clients: Annotated[
+        str | None, typer.Option(help=escape("Clients per round: a fraction or a number [default: all]."))
+    ] = None,
+    channel: Annotated[
+        list[str] | None, typer.Option(help="What uploads pass through, such as laplace=0.5; repeatable.")
+    ] = None,
+    eval_every: Annotated[int | None, typer.Option(help="Rounds from one validation to the next.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop a run after so many validations without a better one.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the runs and tables.")] = Path("runs/compare"),
+    jobs: Jobs = None,
+    threads: Annotated[int | None, typer.Option(help="Threads in all; results do not depend on it.")] = None,
+    longest: Longest = None,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Keep what runs learned, to recommend or to look at.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over the tables of another comparison.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
+    ] = False,
+) -> None:
+    """Run what is missing, and print one table of means, spreads, paired tests, costs and controls."""
+    import fedrec
+    from fedrec.core.errors import FedrecError, Interrupted
+
+    if grid is not None:
+        free = ("grid", "baseline", "out", "jobs", "threads", "longest", "keep_models", "force", "json")
+        for name in context.params:
+            source = context.get_parameter_source(name)
+            if name not in free and source is not None and source.name == "COMMANDLINE":
+                raise FedrecError(f"{grid} says it all: leave {name.rstrip('_').replace('_', '-')} out")
+    with display() as changed:
+        try:
+            found = fedrec.compare(
+                methods or (), data or ["demo"], protocol, seeds,
+                settings=pairs(set_, "--set", "fedmf.dim=64"), local=local, baseline=baseline, grid=grid,
+                rounds=rounds, clients=clients, channel=channel, eval_every=eval_every, patience=patience,  # type: ignore[arg-type]
+                out=out, jobs=jobs, threads=threads, longest=longest, keep_models=keep_models,
+                force=force, changed=changed,
+            )  # fmt: skip
+        except Interrupted as stop:
+            interrupted = str(stop)
+        else:
+            interrupted = ""
+    if interrupted:
+        complain(interrupted.replace("the same command", shlex.join(["fedrec", *sys.argv[1:]])))
+        raise typer.Exit(130)
+    show(found, json)
+
+
+def show(found: Comparison, json: bool = False) -> None:
+    """The tables, what must be known to read them, and where they are."""
+    if json:
+        say_json({"folder": str(found.folder), "runs_made": found.played, "lines": facts(found)})
+        return
+    shown = console()
+    for section, table in zip([s for s in found.sections if s.rows], found.table, strict=True):
+        shown.print(table)
+        for note in section.notes:
+            say(note, style="yellow")
+    for section in found.sections:
+        if not section.rows:
+            for note in section.notes:
+                say(f"{section.data}, {section.protocol}: {note}", style="yellow")
+    leaking = [section.protocol for section in found.sections if section.leaks]
+    if leaking:
+        say(
+            f"The protocol {leaking[0]} leaks the test item into training: see docs/protocols.md.",
+            style="yellow",
+        )
+    tested = f"−base: NDCG@10 less that of {found.baseline}, * p < 0.05 (Wilcoxon over users, Holm). "
+    say(
+        f"Percent, mean±std over seeds. {tested if found.baseline else ''}s: seconds of a run; kB: per client and "
+        f"round. {found.played} runs made; tables: {found.folder}/comparison.csv, .md, .tex"
+    )
+
+
+def facts(found: Comparison) -> list[dict[str, Any]]:
+    return found.frame.to_dicts()

@@ -1,0 +1,111 @@
+"""What is asked of a run, as one checked description: nothing is trained, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import fedrec
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Federated, View
+from fedrec.core.method import ROUNDS, Method
+from fedrec.core.protocol import Protocol
+from fedrec.core.protocol import protocol as named_protocol
+from fedrec.data.interactions import Interactions
+from fedrec.methods import named_by_alias, settings_of, spec_of, usual_clients
+from fedrec.methods.central.base import Central, CentralInRounds
+from fedrec.runs import border
+from fedrec.runs.config import RunConfig, fingerprint
+from fedrec.runs.data import loaded, origin_of
+
+
+class Described(NamedTuple):
+    """A method, its data, and everything that decides their run."""
+
+    method: Method
+    data: Interactions
+    config: RunConfig
+
+
+def described(
+    method: str | Method,
+    data: Any = "demo",
+    protocol: str | Protocol = "strict",
+    rounds: int | None = None,
+    seed: int = 0,
+    *,
+    settings: dict[str, Any] | None = None,
+    engine: str = "auto",
+    clients: float | int | str | None = None,
+    channel: Sequence[str] = (),
+    view: View | None = None,
+    local: bool = False,
+    eval_every: int = 1,
+    patience: int | None = None,
+    k: int | str | Sequence[int] = (10,),
+    all_data: bool = False,
+    start: str | None = None,
+) -> Described:
+    """What ``fedrec.run`` takes, checked; a mistake is one sentence."""
+    name = method if isinstance(method, str) and named_by_alias(method) else None
+    method, protocol = border.method_of(method, settings), border.check_protocol(protocol)
+    data = loaded(data)
+    config = RunConfig(
+        fedrec=fedrec.__version__,
+        method=name or spec_of(method),
+        settings=settings_of(method),
+        data=data.name,
+        **origin_of(data),
+        fingerprint=fingerprint(data),
+        protocol=named_protocol(protocol),
+        seed=seed,
+        rounds=_rounds(method, rounds),
+        engine=engine,
+        clients=_clients(clients, name, local),
+        channel=border.texts(channel),
+        view=view,
+        local=local,
+        eval_every=eval_every,
+        patience=patience,
+        all_data=all_data,
+        k=k if isinstance(k, str) else border.several(k),
+        start=start,
+    )
+    _refuse_what_does_not_apply(method, config)
+    return Described(method, data, config)
+
+
+def _clients(clients: float | int | str | None, name: str | None, local: bool) -> float | int | str | None:
+    """How many take part in a round: as asked, else as the published setting has it, else everyone."""
+    return usual_clients(name) if clients is None and name and not local else clients
+
+
+def _rounds(method: Method, rounds: int | None) -> int | None:
+    if isinstance(method, Federated | CentralInRounds):
+        return ROUNDS if rounds is None else rounds
+    if rounds is not None:
+        hint = f": use the setting rounds={rounds}" if "rounds" in type(method).model_fields else ""
+        raise FedrecError(f"{method.label} is not trained in rounds{hint or ', leave --rounds out'}")
+    return None
+
+
+def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
+    if config.all_data and (config.patience or config.eval_every > 1):
+        raise FedrecError("--all-data has nothing to validate on: leave --patience and --eval-every out")
+    if config.all_data and config.protocol.known == "validation":
+        raise FedrecError(
+            f"--all-data holds nothing out, so there is no validation item that protocol '{config.protocol.name}' "
+            "could make known: use --protocol strict"
+        )
+    if isinstance(method, Central):
+        asked = {"--clients": config.clients, "--channel": config.channel, "--view": config.view}
+        asked |= {"--local": config.local, "--engine": config.engine != "auto"}
+        for option, value in asked.items():
+            if value:
+                raise FedrecError(f"{option} does not apply to {method.label}: it is not federated")
+        in_rounds = {"--patience": config.patience, "--eval-every": config.eval_every > 1}
+        for option, value in in_rounds.items() if not isinstance(method, CentralInRounds) else ():
+            if value:
+                raise FedrecError(f"{option} does not apply to {method.label}: it is not trained in rounds")
+    elif config.local and config.channel:
+        raise FedrecError("--local uploads nothing, so --channel does not apply: leave one of them out")

@@ -1,0 +1,262 @@
+"""A comparison as a frame, as Markdown, as LaTeX, as HTML and for the terminal. Files have percent, two digits."""
+
+from __future__ import annotations
+
+import html as markup
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from fedrec.core.protocol import protocol as named_protocol
+from fedrec.study.published import Published
+from fedrec.study.table import CERTAIN, FIGURES, Figure, Row, Section
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.table import Table
+
+HEADINGS = {
+    "hr@10": "HR@10",
+    "ndcg@10": "NDCG@10",
+    "full hr@10": "full HR@10",
+    "full ndcg@10": "full NDCG@10",
+}
+COSTS = ("rounds", "s/run", "kB up", "kB down", "seeds")
+Cell = Callable[[Figure, bool], str]  # how a format writes a figure, and the best one
+
+
+def frame(sections: Sequence[Section]) -> pl.DataFrame:
+    """One row a line: fractions, seconds and bytes."""
+    import polars as pl
+
+    rows = []
+    for section in sections:
+        for row in section.rows:
+            facts: dict[str, Any] = {"data": section.data, "protocol": section.protocol, "method": row.name}
+            facts |= {"control": row.control, "seeds": row.seeds}
+            for name in FIGURES:
+                figure = row.figures.get(name)
+                facts |= {name: figure and figure.mean, f"{name} std": figure and figure.std}
+            facts |= {"difference": row.difference and row.difference.mean, "p": row.p}
+            facts |= {"selected_rounds": row.rounds, "seconds": row.seconds}
+            facts |= {"bytes_up_per_client": row.up, "bytes_down_per_client": row.down}
+            found = row.published
+            facts |= {
+                "published hr@10": found and found.hr / 100,
+                "published ndcg@10": found and found.ndcg / 100,
+            }
+            rows.append(facts)
+    numbers = {name: pl.Float64 for name in (*rows[0], "p") if _is_number(name)} if rows else {}
+    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
+
+
+def _is_number(name: str) -> bool:
+    return name not in ("data", "protocol", "method", "control", "seeds", "selected_rounds")
+
+
+def markdown(sections: Sequence[Section], title: str, day: date | None = None) -> str:
+    """A page: a table for each data set and protocol, with what must be known to read it."""
+    versions: dict[str, str] = next((s.result["versions"] for s in sections if s.result), {})
+    made = ", ".join(f"{name} {number}" for name, number in versions.items())
+    text = [
+        f"# {title}",
+        "",
+        f"Made on {day or date.today()} with {made} by `fedrec compare`.",
+        "",
+        legend(sections),
+    ]
+    for section in sections:
+        text += ["", f"## {section.data}, protocol `{section.protocol}`", ""]
+        if section.result:
+            text += [about(section), "", *pipes(_cells(section, _bold_markdown, "`{}`"))]
+        text += [part for source in section.sources for part in ("", f"Published: {source}.")]
+        text += [part for note in (*variants(section), *section.notes) for part in ("", note)]
+    return "\n".join(text) + "\n"
+
+
+def legend(sections: Sequence[Section]) -> str:
+    """How the figures are to be read."""
+    base = next((s.baseline for s in sections if any(row.difference for row in s.rows)), None)
+    said = (
+        "Percent: mean ± standard deviation over seeds, of the round selected on validation; the best in bold. "
+        "*Full* ranks the whole catalogue instead of sampled items. Seconds are those of a run's rounds, evaluation "
+        "included; kB are per client and round. Controls stand under the line."
+    )
+    if base is None:
+        return said
+    return (
+        f"{said} The column *− {base}* is the difference in NDCG@10, paired over users (and over the seeds that both "
+        f"have); * marks p < {CERTAIN} (Wilcoxon's signed-rank test, corrected by Holm within a table)."
+    )
+
+
+def about(section: Section) -> str:
+    """Whose figures these are, and whether they can be trusted."""
+    result = section.result
+    assert result is not None
+    rule, counter = named_protocol(section.lines[0].case.protocol), result["controls"]["counter"]
+    verdict = (
+        "**this protocol leaks the test item into training**" if counter["leaks"] else "no leak is found"
+    )
+    area = "-" if counter["auc"] is None else f"{100 * counter['auc']:.1f}"
+    return (
+        f"{result['users']:,} users, {result['items']:,} items; training negatives from {rule.negatives_from} items; "
+        f"selected on validation {rule.select_on}. The negative counter, without any model, has AUC {area} "
+        f"(chance 50): {verdict}."
+    )
+
+
+def variants(section: Section) -> list[str]:
+    """Settings that differ from the defaults."""
+    return [
+        f"`{line.case.name}` with {', '.join(f'`{name}` {value}' for name, value in line.case.settings.items())}."
+        for line in section.lines
+        if line.case.settings and line.results
+    ]
+
+
+def latex(sections: Sequence[Section]) -> str:
+    """A tabular for each section, for booktabs."""
+    text = ["% made by fedrec compare; needs \\usepackage{booktabs}"]
+    for section in sections:
+        if not section.rows:
+            continue
+        heading, *rows = _cells(section, _bold_latex, "{}")
+        text += ["", f"% {section.data}, protocol {section.protocol}"]
+        text += [f"\\begin{{tabular}}{{l{'r' * (len(heading) - 1)}}}", "\\toprule"]
+        text += [" & ".join(map(_escaped, heading)) + r" \\", "\\midrule"]
+        for row, cells in zip(section.rows, rows, strict=True):
+            if row is _first_control(section):
+                text.append("\\midrule")
+            text.append(" & ".join(map(_escaped, cells)) + r" \\")
+        text += ["\\bottomrule", "\\end{tabular}"]
+    return "\n".join(text) + "\n"
+
+
+def html(sections: Sequence[Section]) -> str:
+    """Tables for a notebook."""
+    text = []
+    for section in sections:
+        heading, *rows = _cells(section, _bold_html, "{}", markup.escape)
+        text.append(f"<h4>{markup.escape(section.data)}, protocol {markup.escape(section.protocol)}</h4>")
+        if section.result:
+            text.append(f"<p>{markup.escape(about(section).replace('**', ''))}</p>")
+        text.append("<table><thead><tr>" + "".join(f"<th>{markup.escape(c)}</th>" for c in heading))
+        text.append("</tr></thead><tbody>")
+        for row, cells in zip(section.rows, rows, strict=True):
+            line = ' style="border-top: 2px solid"' if row is _first_control(section) else ""
+            text.append(f"<tr{line}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        text.append("</tbody></table>")
+        text += [f"<p>{markup.escape(note)}</p>" for note in section.notes]
+    return "\n".join(text)
+
+
+def terminal(section: Section) -> Table:
+    """Within 80 columns: one digit, bytes up and down together."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    leaks = ", LEAKING" if section.leaks else ""
+    table = Table(
+        title=f"{section.data}, protocol {section.protocol}{leaks}", title_justify="left", box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    table.add_column("", overflow="fold")
+    for heading in ("HR@10", "NDCG@10", "full\nHR", "full\nNDCG", "−base", "round", "s", "kB"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in section.rows:
+        if row is _first_control(section):
+            table.add_section()
+        figures = [
+            Text(spread(row.figures.get(name), 1, "±"), style="bold" if name in row.best else "")
+            for name in FIGURES
+        ]
+        bytes_ = None if row.up is None and row.down is None else (row.up or 0) + (row.down or 0)
+        costs = [row.rounds, _number(row.seconds), _number(None if bytes_ is None else bytes_ / 1e3)]
+        table.add_row(row.name, *figures, _difference(row, 1), *costs, style="dim" if row.control else "")
+    return table
+
+
+# -- cells ---------------------------------------------------------------------------------------
+
+
+def _cells(section: Section, cell: Cell, name: str, text: Callable[[str], str] = str) -> list[list[str]]:
+    """The heading and a line of cells for each row."""
+    compared = any(row.difference for row in section.rows)
+    known = any(row.published for row in section.rows)
+    heading = ["method", *HEADINGS.values()]
+    heading += [f"− {section.baseline}"] if compared else []
+    heading += ["published HR@10", "published NDCG@10"] if known else []
+    lines = [[*heading, *COSTS]]
+    for row in section.rows:
+        cells = [name.format(text(row.name)) + (" (control)" if row.control else "")]
+        cells += [cell(row.figures.get(figure), figure in row.best) for figure in FIGURES]  # type: ignore[arg-type]
+        cells += [_difference(row, 2)] if compared else []
+        found = row.published
+        cells += [*printed(found)] if known else []
+        kilo = [None if value is None else value / 1e3 for value in (row.up, row.down)]
+        lines.append([*cells, row.rounds, *map(_number, (row.seconds, *kilo)), str(row.seeds)])
+    return lines
+
+
+def pipes(cells: Sequence[Sequence[str]]) -> list[str]:
+    heading, *rows = cells
+    rule = ["---", *["---:"] * (len(heading) - 1)]
+    return [f"| {' | '.join(line)} |" for line in (heading, rule, *rows)]
+
+
+def _first_control(section: Section) -> Row | None:
+    first = next((row for row in section.rows if row.control), None)
+    return None if first is section.rows[0] else first
+
+
+def _bold_markdown(figure: Figure | None, best: bool) -> str:
+    text = spread(figure, 2)
+    return f"**{text}**" if best else text
+
+
+def _bold_latex(figure: Figure | None, best: bool) -> str:
+    text = spread(figure, 2)
+    return f"\\textbf{{{text}}}" if best else text
+
+
+def _bold_html(figure: Figure | None, best: bool) -> str:
+    text = spread(figure, 2)
+    return f"<b>{text}</b>" if best else text
+
+
+def spread(figure: Figure | None, digits: int, between: str = " ± ") -> str:
+    if figure is None:
+        return "-"
+    text = f"{100 * figure.mean:.{digits}f}"
+    return text if figure.std is None else f"{text}{between}{100 * figure.std:.{digits}f}"
+
+
+def _difference(row: Row, digits: int) -> str:
+    if row.difference is None:
+        return "-"
+    return f"{100 * row.difference.mean:+.{digits}f}{'*' if row.certain else ''}"
+
+
+def printed(found: Published | None) -> tuple[str, str]:
+    """HR and NDCG as a paper has them."""
+    if found is None:
+        return "-", "-"
+    pairs = ((found.hr, found.hr_std), (found.ndcg, found.ndcg_std))
+    if found.about:
+        return f"about {found.hr:.0f}", f"about {found.ndcg:.0f}"
+    return tuple(f"{value:.2f}" + ("" if std is None else f" ± {std:.2f}") for value, std in pairs)  # type: ignore[return-value]
+
+
+def _number(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _escaped(text: str) -> str:
+    for letter, code in (("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("±", r"$\pm$"), ("−", "$-$")):
+        text = text.replace(letter, code)
+    return text

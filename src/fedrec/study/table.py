@@ -1,0 +1,182 @@
+"""The rows of a comparison: means, spreads, paired differences, costs, and the controls under the line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fedrec.study.case import Line
+from fedrec.study.paired import Paired, holm, paired
+from fedrec.study.published import Published, published
+
+CERTAIN = 0.05  # corrected p-values below it are marked
+FIGURES = ("hr@10", "ndcg@10", "full hr@10", "full ndcg@10")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean over seeds, as a fraction, and its standard deviation where there are several."""
+
+    mean: float
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table."""
+
+    name: str
+    figures: dict[str, Figure]
+    control: bool = False
+    difference: Figure | None = None  # to the baseline, in NDCG@10; no spread
+    p: float | None = None  # corrected
+    published: Published | None = None
+    rounds: str = "-"
+    seconds: float | None = None
+    up: float | None = None  # bytes per client and round
+    down: float | None = None
+    seeds: int = 0
+    best: frozenset[str] = field(default_factory=frozenset)  # the figures in which it is the best
+
+    @property
+    def certain(self) -> bool:
+        return self.p is not None and self.p < CERTAIN
+
+
+@dataclass(frozen=True)
+class Section:
+    """All lines on one data set under one protocol."""
+
+    data: str
+    protocol: str
+    baseline: str | None
+    rows: list[Row]  # the best first, controls last
+    lines: list[Line]
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """One of the results: all of a section have its users, items, controls and versions."""
+        return next((line.results[0] for line in self.lines if line.results), None)
+
+    @property
+    def leaks(self) -> bool:
+        return any(result["leaks"] for line in self.lines for result in line.results)
+
+    @property
+    def sources(self) -> list[str]:
+        return sorted({row.published.source for row in self.rows if row.published})
+
+    @property
+    def notes(self) -> list[str]:
+        """What must be known of single lines."""
+        said: dict[str, list[str]] = {}
+        for line in self.lines:
+            if line.note:
+                said.setdefault(line.note, []).append(line.case.name)
+        found = [f"{', '.join(names)}: {note}." for note, names in said.items()]
+        found += [
+            f"{line.case.name}, seed {result['seed']}: {result['stopped'].rstrip('.')}."
+            for line in self.lines
+            for result in line.results
+            if result["stopped"]
+        ]
+        return found + [f"{line.case.name}: {line.failed.rstrip('.')}." for line in self.lines if line.failed]
+
+
+def sections(lines: Sequence[Line], baseline: str | None) -> list[Section]:
+    """A section for each protocol and data set, in the order of the lines."""
+    groups: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        groups.setdefault((line.case.data_name, line.case.protocol_name), []).append(line)
+    return [
+        Section(data, protocol, baseline, _rows(group, baseline), group)
+        for (data, protocol), group in groups.items()
+    ]
+
+
+def _rows(lines: Sequence[Line], baseline: str | None) -> list[Row]:
+    done = [line for line in lines if line.results]
+    differences = _differences(done, baseline)
+    rows = [_row(line, *differences.get(line.case.name, (None, None))) for line in done]
+    rows.sort(key=lambda row: (row.control, -row.figures["ndcg@10"].mean))
+    rows = _with_best(rows)
+    return rows + _controls(done, {row.name for row in rows}) if done else []
+
+
+def _differences(lines: Sequence[Line], baseline: str | None) -> dict[str, tuple[Paired, float]]:
+    """Each line's difference to the baseline, paired over users and over the seeds that both have."""
+    base = next((line for line in lines if line.case.name == baseline), None)
+    if base is None:
+        return {}
+    tests: dict[str, Paired] = {}
+    for line in lines:
+        common = [seed for seed in line.seeds if seed in base.seeds]
+        if line is not base and common:
+            tests[line.case.name] = paired(line.at(common), base.at(common))
+    corrected = holm([test.p for test in tests.values()])
+    return {name: (test, p) for (name, test), p in zip(tests.items(), corrected, strict=True)}
+
+
+def _row(line: Line, test: Paired | None, p: float | None) -> Row:
+    figures = {}
+    for name in FIGURES:
+        metric, full = name.removeprefix("full "), name.startswith("full ")
+        figures[name] = Figure(line.mean(metric, full), line.std(metric, full))
+    # Figures of a paper stand beside the paper's settings only, not beside variants.
+    plain = not line.case.label and not line.case.settings
+    return Row(
+        name=line.case.name,
+        figures=figures,
+        control=line.case.local,
+        difference=Figure(test.difference) if test else None,
+        p=p,
+        published=published(line.case.method, line.case.data_name, line.case.protocol_name)
+        if plain
+        else None,
+        rounds=_rounds(line),
+        seconds=line.seconds,
+        up=line.average("bytes_up_per_client"),
+        down=line.average("bytes_down_per_client"),
+        seeds=len(line.results),
+    )
+
+
+def _with_best(rows: Sequence[Row]) -> list[Row]:
+    """Which of the rows that are no controls is the best, figure by figure."""
+    ranked = [row for row in rows if not row.control]
+    top = {name: max((row.figures[name].mean for row in ranked), default=math.nan) for name in FIGURES}
+    if len(ranked) < 2:
+        return list(rows)
+    return [
+        replace(row, best=frozenset(n for n in FIGURES if not row.control and row.figures[n].mean == top[n]))
+        for row in rows
+    ]
+
+
+def _controls(lines: Sequence[Line], named: set[str]) -> list[Row]:
+    """Popularity and the negative counter, which every run has beside it, over the seeds of the longest line."""
+    longest = max(lines, key=lambda line: len(line.results))
+    found = []
+    for control, name in (("popularity", "popularity"), ("counter", "negative counter")):
+        if name in named:
+            continue
+        figures = {}
+        for metric in ("hr@10", "ndcg@10"):
+            values = [result["controls"][control].get(metric) for result in longest.results]
+            if None not in values:
+                std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+                figures[metric] = Figure(float(np.mean(values)), std)
+        found.append(Row(name, figures, control=True, seeds=len(longest.results)))
+    return found
+
+
+def _rounds(line: Line) -> str:
+    """The selected round, or the range of it over seeds."""
+    chosen = [result["selected_round"] for result in line.results]
+    if None in chosen:
+        return "-"
+    return f"{min(chosen)}-{max(chosen)}" if min(chosen) < max(chosen) else str(chosen[0])
