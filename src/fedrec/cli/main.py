@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, data, doctor, methods, recommend, run
+from fedrec.cli import bench, data, doctor, methods, recommend, report, run
 from fedrec.cli.terminal import any_letter, complain
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("run")(run.run)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)
+app.command("report")(report.report)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
