@@ -24,4 +24,4 @@ def accuracy(data: Any, metric: str = "hr", methods: Sequence[str] | None = None
         *(alt.Tooltip(f"{metric}{part}:Q", format=".2f") for part in ("", "_low", "_high")),
     ]
     dots = base.mark_point(size=80).encode(x=x, tooltip=told)
-    return (spread + dots).properties(height=alt.Step(24))
+    return (spread + dots).properties(height=24 * len(methods) + 6)

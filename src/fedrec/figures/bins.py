@@ -15,12 +15,16 @@ def by_bins(
     alt, methods = altair(), methods_of(data, methods)
     base = alt.Chart(data).encode(
         x=alt.X(
-            "bin:O", sort=alt.EncodingSortField(field="at"), title=x, axis=alt.Axis(labelAngle=0), scale=alt.Scale(padding=0.3)
+            "bin:O",
+            sort=alt.EncodingSortField(field="at"),
+            title=x,
+            axis=alt.Axis(labelAngle=0),
+            scale=alt.Scale(padding=0.3),
         ),
         color=colour(methods),
         # Intervals stand beside each other.
         xOffset=alt.XOffset("method:N", scale=alt.Scale(domain=list(methods))),
-    )  # fmt: skip
+    )
     told = ["method:N", alt.Tooltip("bin:O", title=x), "users:Q", alt.Tooltip(f"{y}:Q", format=".2f")]
     rules = base.mark_rule().encode(y=alt.Y(f"{y}_low:Q", title=title), y2=f"{y}_high:Q")
     dots = base.mark_point().encode(y=alt.Y(f"{y}:Q", title=title, scale=alt.Scale(zero=False)), tooltip=told)

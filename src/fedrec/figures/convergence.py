@@ -7,7 +7,11 @@ from typing import Any
 
 from fedrec.figures.theme import Chart, altair, colour, dash, methods_of
 
-Y = {"loss": "training loss", "hr": "validation HR@10, %", "ndcg": "validation NDCG@10, %"}
+Y = {
+    "fall": "training loss, share of the first round's, %",
+    "hr": "validation HR@10, %",
+    "ndcg": "validation NDCG@10, %",
+}
 X = {
     "round": "round",
     "seconds": "seconds of training",
@@ -16,7 +20,7 @@ X = {
 
 
 def convergence(data: Any, y: str = "ndcg", x: str = "round", methods: Sequence[str] | None = None) -> Chart:
-    """``data``: method, round, seconds, megabytes, loss, hr, ndcg, selected; a line is the mean over seeds."""
+    """``data``: method, round, seconds, megabytes, fall, hr, ndcg, selected; a line is the mean over seeds."""
     alt, methods = altair(), methods_of(data, methods)
     base = alt.Chart(data).encode(
         x=alt.X(f"{x}:Q", title=X[x], axis=alt.Axis(tickCount=6)),

@@ -20,15 +20,20 @@ def gains(data: Any) -> Chart:
         .mark_bar()
         .encode(
             y=y,
-            x=alt.X("share:Q", stack="normalize", title="share of users", axis=alt.Axis(format="%", tickCount=5)),
+            x=alt.X(
+                "share:Q", stack="normalize", title="share of users", axis=alt.Axis(format="%", tickCount=5)
+            ),
             color=alt.Color(
-                "change:N", title=None, scale=alt.Scale(domain=sides, range=["#D55E00", "#9aa1ab", "#0072B2"]),
+                "change:N",
+                title=None,
+                legend=alt.Legend(columns=3),
+                scale=alt.Scale(domain=sides, range=["#D55E00", "#9aa1ab", "#0072B2"]),
             ),
             order="place:Q",
             tooltip=["method:N", "change:N", alt.Tooltip("share:Q", format=".1f")],
         )
-    )  # fmt: skip
-    return bars.properties(height=alt.Step(26))
+    )
+    return bars.properties(height=26 * data["method"].n_unique() + 6)
 
 
 def gains_by_activity(data: Any, methods: Sequence[str] | None = None) -> Chart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,9 @@ def contour(steps: NDArray[Any], loss: NDArray[Any], limits: tuple[float, float]
         stroke=alt.Stroke("loss:Q", scale=_scale(loss, limits), legend=None),
         tooltip=[alt.Tooltip("loss:Q", format=".4f")],
     )
-    drawn = base.transform_filter("datum.kind == 'line'").mark_rule(color="#ffffff", strokeWidth=0.9, opacity=0.8)
+    drawn = base.transform_filter("datum.kind == 'line'").mark_rule(
+        color="#ffffff", strokeWidth=0.9, opacity=0.8
+    )
     return (fill + drawn.encode(x=x, y=y, x2="x2:Q", y2="y2:Q")).properties(height=300)
 
 
@@ -98,7 +101,7 @@ def _scale(loss: NDArray[Any], limits: tuple[float, float] | None) -> Any:
 
 def _polygon(ring: list[list[float]]) -> dict[str, Any]:
     """Wound as the drawing library asks for, whichever way the facet turned."""
-    area = sum(a[0] * b[1] - b[0] * a[1] for a, b in zip(ring, ring[1:], strict=False))
+    area = sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring))
     return {"type": "Polygon", "coordinates": [ring if area < 0 else ring[::-1]]}
 
 

@@ -62,7 +62,7 @@ def config(mode: Mode = "light") -> dict[str, Any]:
         "text": {"color": text, "fontSize": size - 1},
         "rule": {"color": quiet},
         "line": {"strokeWidth": 1.2 if mode == "paper" else 2},
-        "point": {"size": 20 if mode == "paper" else 60, "filled": True},
+        "point": {"size": 20 if mode == "paper" else 60, "filled": True, "opacity": 1},
         "bar": {"color": colours[0]},
         "range": {"category": colours, "ramp": {"scheme": "viridis"}, "heatmap": {"scheme": "viridis"}},
         "aria": False,  # the page describes a figure as a whole, and has its numbers as a table

@@ -23,7 +23,5 @@ def views(data: Any, metric: str = "hr") -> Chart:
         color=alt.Color("view:N", title=None, scale=alt.Scale(domain=ORDER)),
         tooltip=told,
     )
-    spread = base.mark_rule().encode(
-        x=alt.X(f"{metric}_low:Q", title=NAMES[metric]), x2=f"{metric}_high:Q"
-    )
-    return (bars + spread).properties(height=alt.Step(18))
+    spread = base.mark_rule().encode(x=alt.X(f"{metric}_low:Q", title=NAMES[metric]), x2=f"{metric}_high:Q")
+    return (bars + spread).properties(height=16 * len(data) + 12)

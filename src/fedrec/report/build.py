@@ -65,7 +65,9 @@ def report(
         write(out, text)
         written = write_figures(parts, folder, say) if folder else []
     except OSError as error:
-        raise FedrecError(f"cannot write {error.filename or out}: {error.strerror}; choose another place") from None
+        raise FedrecError(
+            f"cannot write {error.filename or out}: {error.strerror}; choose another place"
+        ) from None
     return Report(out, parts, left, written)
 
 
@@ -99,4 +101,6 @@ def _refuse_to_overwrite(out: Path, folder: Path | None, force: bool) -> None:
         if out.exists():
             raise FedrecError(f"{out} exists already: choose another -o, or overwrite it with --force")
         if folder is not None and folder.exists() and any(folder.iterdir()):
-            raise FedrecError(f"{folder} is not empty: choose another --figures, or write into it with --force")
+            raise FedrecError(
+                f"{folder} is not empty: choose another --figures, or write into it with --force"
+            )

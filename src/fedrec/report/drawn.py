@@ -31,6 +31,7 @@ class Panel:
     alt: str
     chart: Any
     choice: str = ""
+    own_legend: bool = False  # in a figure with one legend for its lines, a chart of something else
 
 
 @dataclass(frozen=True)
@@ -99,21 +100,30 @@ def _convergence(group: Group) -> Figure:
     learned = [case for case in group.cases if case.learns]
     panels = [
         Panel(
-            f"{y}-{x}", "", f"{Y[y]} against {X[x]}, a line for each of {_list([c.label for c in learned])}.",
-            convergence(found, y, x, group.methods), X[x],
+            f"{y}-{x}",
+            "",
+            f"{Y[y]} against {X[x]}, a line for each of {_list([c.label for c in learned])}.",
+            convergence(found, y, x, group.methods),
+            X[x],
         )
         for x in X
         for y in measured
-    ]  # fmt: skip
+    ]
     rounds = ", ".join(f"{case.label} {_rounds(case.entries)}" for case in learned)
     caption = (
-        "While training. A dot marks a round that validation selected: it is the one that is tested. Losses of "
-        "different methods have different scales and terms; only their shapes can be compared."
+        "While training, means over seeds. A dot marks a round that validation selected: it is the one that is tested. "
+        "Losses of different methods have different terms; their levels cannot be compared."
     )
     return Figure(
-        "convergence", "How fast does it learn, and at what cost?", caption, panels, found,
-        f"Selected rounds: {rounds}.", [case.label for case in learned], group.methods,
-    )  # fmt: skip
+        "convergence",
+        "How fast does it learn, and at what cost?",
+        caption,
+        panels,
+        found,
+        f"Selected rounds: {rounds}.",
+        [case.label for case in learned],
+        group.methods,
+    )
 
 
 def _ranks(group: Group) -> Figure:
@@ -121,9 +131,19 @@ def _ranks(group: Group) -> Figure:
     candidates = group.result["protocol_settings"]["candidates"]
     told = "share of users whose test item is among the first k"
     panels = [
-        Panel("sampled", f"Among {candidates:,} candidates and the test item", f"{told}, sampled candidates.", ranks(found, "sampled", group.methods)),
-        Panel("full", f"Among all {group.result['items']:,} items", f"{told}, whole catalogue.", ranks(found, "full", group.methods)),
-    ]  # fmt: skip
+        Panel(
+            "sampled",
+            f"Among {candidates:,} candidates and the test item",
+            f"{told}, sampled candidates.",
+            ranks(found, "sampled", group.methods),
+        ),
+        Panel(
+            "full",
+            f"Among all {group.result['items']:,} items",
+            f"{told}, whole catalogue.",
+            ranks(found, "full", group.methods),
+        ),
+    ]
     caption = (
         "The share of users who find their test item among the first k. At k = 10 it is HR@10. "
         "The dotted line is guessing."
@@ -143,14 +163,18 @@ def _gains(group: Group, people: People | None) -> Figure:
     found = numbers.gain_numbers(group)
     others = [label for label in group.methods if label in group.differences]
     panels = [
-        Panel("share", "Users by what happens to their test item", f"Shares of users whose test item comes further up or down than with {base}.", gains(found)),
-    ]  # fmt: skip
+        Panel(
+            "share",
+            "Users by what happens to their test item",
+            f"Shares of users whose test item comes further up or down than with {base}.",
+            gains(found),
+            own_legend=True,
+        ),
+    ]
     if people is not None:
         binned = numbers.binned_gains(group, people)
         alt = f"Mean difference in NDCG@10 to {base} of {_list(others)}, by activity of users."
-        panels.append(
-            Panel("activity", "By activity", alt, gains_by_activity(binned, group.methods))
-        )
+        panels.append(Panel("activity", "By activity", alt, gains_by_activity(binned, group.methods)))
     best = {label: _share(found, label, "better") for label in others}
     finding = "; ".join(
         f"{label}: further up for {share:.0f}%, further down for {_share(found, label, 'worse'):.0f}%"
@@ -160,7 +184,16 @@ def _gains(group: Group, people: People | None) -> Figure:
         f"Each user's rank among the candidates, averaged over common seeds, beside {base}, the baseline. "
         "On the right the difference in NDCG@10, with 95% over users."
     )
-    return Figure("gains", f"Who gains and who loses against {base}?", caption, panels, found, f"{finding}.")
+    return Figure(
+        "gains",
+        f"Who gains and who loses against {base}?",
+        caption,
+        panels,
+        found,
+        f"{finding}.",
+        others,
+        group.methods,
+    )
 
 
 def _sparsity(group: Group) -> Iterator[Figure]:
@@ -171,11 +204,15 @@ def _sparsity(group: Group) -> Iterator[Figure]:
     last = found.group_by("method", maintain_order=True).last()
     finding = "; ".join(f"{m}: {s:.1f}% at the end" for m, s in last.select("method", "sparsity").iter_rows())
     yield Figure(
-        "sparsity", "How sparse is the common table?",
+        "sparsity",
+        "How sparse is the common table?",
         "The share of entries of the table that all clients fetch which are as good as zero (FedRAP).",
         [Panel("sparsity", "", f"Sparsity by round. {finding}.", sparsity(found, group.methods))],
-        found, f"{finding}.", found["method"].unique(maintain_order=True).to_list(), group.methods,
-    )  # fmt: skip
+        found,
+        f"{finding}.",
+        found["method"].unique(maintain_order=True).to_list(),
+        group.methods,
+    )
 
 
 def _privacy(group: Group) -> Iterator[Figure]:
@@ -188,11 +225,14 @@ def _privacy(group: Group) -> Iterator[Figure]:
         for metric in ("ndcg", "hr")
     ]
     yield Figure(
-        "privacy", "What does privacy cost?",
+        "privacy",
+        "What does privacy cost?",
         "Accuracy beside ε for a whole user's data. Dashed lines are methods without noise, which state no ε. "
         "These figures themselves are not private: they were measured on held-out items.",
-        panels, found, legend=methods,
-    )  # fmt: skip
+        panels,
+        found,
+        legend=methods,
+    )
 
 
 def _told(group: Group, title: str, name: str, full: bool) -> str:

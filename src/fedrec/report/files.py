@@ -15,10 +15,12 @@ from fedrec.report.html import slug
 from fedrec.report.page import Part
 
 SCALE = 4  # of a PNG: 72 points an inch become 288 dots
-HEIGHT = 150
+SMALLER = 0.58  # than on a page, as letters are
 
 
-def write_figures(parts: Sequence[Part], folder: Path, say: Callable[[str], None] = lambda text: None) -> list[Path]:
+def write_figures(
+    parts: Sequence[Part], folder: Path, say: Callable[[str], None] = lambda text: None
+) -> list[Path]:
     """Each chart as ``DATA-PROTOCOL-FIGURE-CHART.{svg,png,pdf}``, and each figure's numbers as CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -39,8 +41,13 @@ def paper(panel: Panel) -> dict[str, Any]:
     with alt.data_transformers.enable("default", max_rows=None):
         spec: dict[str, Any] = panel.chart.to_dict()
     if isinstance(spec.get("height"), int | float):
-        spec["height"] = HEIGHT
-    return {**spec, "width": COLUMN, "config": config("paper"), "autosize": {"type": "fit-x", "contains": "padding"}}
+        spec["height"] = round(SMALLER * spec["height"])
+    return {
+        **spec,
+        "width": COLUMN,
+        "config": config("paper"),
+        "autosize": {"type": "fit-x", "contains": "padding"},
+    }
 
 
 def _write(panel: Panel, folder: Path, name: str) -> list[Path]:
@@ -60,5 +67,3 @@ def _write(panel: Panel, folder: Path, name: str) -> list[Path]:
         with replacing(folder / f"{name}.{kind}") as file:
             file.write(content)
     return [folder / f"{name}.{kind}" for kind in ("svg", "png", "pdf")]
-
-

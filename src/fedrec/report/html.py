@@ -25,7 +25,10 @@ class Cell:
 
 
 def table(
-    caption: str, heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]], foot: Sequence[Sequence[Cell]] = ()
+    caption: str,
+    heads: Sequence[tuple[str, str]],
+    rows: Sequence[Sequence[Cell]],
+    foot: Sequence[Sequence[Cell]] = (),
 ) -> str:
     """``heads``: names and what they mean. Lines of ``foot`` stay below however the others are sorted."""
     head = "".join(
@@ -97,7 +100,7 @@ def figure(one: Figure, prefix: str, store: Store) -> str:
     choices = list(dict.fromkeys(panel.choice for panel in one.panels if panel.choice))
     finding = f"<p class='finding'>{e(one.finding)}</p>" if one.finding else ""
     return (
-        f'<figure id="{key}" class="figure" data-legend="{"page" if one.legend else "chart"}">'
+        f'<figure id="{key}">'
         f'<h3 id="{key}-title">{e(one.title)}</h3>'
         + (_choices(key, choices) if len(choices) > 1 else "")
         + (_legend(one) if one.legend else "")
@@ -138,6 +141,7 @@ def _panel(panel: Panel, key: str, one: Figure, store: Store, choices: Sequence[
     name = f"{key}-{slug(panel.key)}"
     title = f"<h4>{e(panel.title)}</h4>" if panel.title else ""
     hidden = " hidden" if panel.choice and panel.choice != choices[0] else ""
+    legend = "page" if one.legend and not panel.own_legend else "chart"
     what = e(panel.title or panel.alt.partition(".")[0])
     tools = "".join(
         f'<button type="button" data-save="{kind}" data-name="{name}">{kind.upper()}'
@@ -145,7 +149,7 @@ def _panel(panel: Panel, key: str, one: Figure, store: Store, choices: Sequence[
         for kind in ("svg", "png")
     )
     return (
-        f'<div class="panel" data-choice="{e(panel.choice)}"{hidden}>{title}'
+        f'<div class="panel" data-choice="{e(panel.choice)}" data-legend="{legend}"{hidden}>{title}'
         f'<div class="chart" role="img" aria-label="{e(panel.alt)}"></div>'
         f'<script type="application/json" class="spec">{spec}</script><div class="tools">{tools}</div></div>'
     )
@@ -153,4 +157,3 @@ def _panel(panel: Panel, key: str, one: Figure, store: Store, choices: Sequence[
 
 def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-

@@ -32,9 +32,12 @@ def inside_of(group: Group, models: m.Models) -> Iterator[Figure]:
 def _views(models: m.Models) -> Figure:
     found = m.view_numbers(models)
     values = "; ".join(
-        f"{label}: " + ", ".join(f"{row['view']} {row['hr']:.1f}" for row in found.filter(method=label).iter_rows(named=True))
+        f"{label}: "
+        + ", ".join(
+            f"{row['view']} {row['hr']:.1f}" for row in found.filter(method=label).iter_rows(named=True)
+        )
         for label in models.views
-    )  # fmt: skip
+    )
     panels = [
         Panel(metric, "", f"{name}@10 under each view. {values}.", views(found, metric))
         for metric, name in (("hr", "HR"), ("ndcg", "NDCG"))
@@ -56,7 +59,9 @@ def _rows(models: m.Models) -> Figure:
                 f"({100 * one.chance:.0f}% by chance)"
             )
             title = f"{label}: {VIEWS[one.view]}"
-            panels.append(Panel(f"{label}-{one.view}", title, f"{title}. {near}.", tsne(found, label, one.view)))
+            panels.append(
+                Panel(f"{label}-{one.view}", title, f"{title}. {near}.", tsne(found, label, one.view))
+            )
             said.append(f"{title}: {near}")
     first = next(iter(models.seen.values()))[0]
     caption = (
@@ -78,7 +83,9 @@ def _landscapes(models: m.Models) -> Figure:
         said.append(f"{label}: {words}")
         for key, draw, kind in (("contour", contour, "contours"), ("surface", surface, "surface")):
             chart: Any = draw(one.steps, one.loss, (low, high))
-            panels.append(Panel(f"{label}-{key}", f"{label}, {kind}", f"Loss landscape of {label}: {words}.", chart))
+            panels.append(
+                Panel(f"{label}-{key}", f"{label}, {kind}", f"Loss landscape of {label}: {words}.", chart)
+            )
     any_one = next(iter(models.landscapes.values()))
     caption = (
         f"Mean cross-entropy of {any_one.clients} sampled clients on a plane through the shared parameters; at 1 every "
@@ -101,6 +108,10 @@ def _spectra(group: Group, models: m.Models) -> Figure:
     finding = f"Effective ranks, {'; '.join(said)}."
     alt = f"Singular values of item tables. {finding}"
     return Figure(
-        "spectrum", "How many directions does it use?", caption,
-        [Panel("spectrum", "", alt, spectrum(found, group.methods))], found, finding,
-    )  # fmt: skip
+        "spectrum",
+        "How many directions does it use?",
+        caption,
+        [Panel("spectrum", "", alt, spectrum(found, group.methods))],
+        found,
+        finding,
+    )

@@ -15,11 +15,11 @@ import numpy as np
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
 from fedrec.evaluate.metrics import Ranks
-from fedrec.report.groups import K, Case, Group
+from fedrec.report.groups import Case, Group, K
 from fedrec.report.numbers import Z95, wilson
 from fedrec.runs import api
 from fedrec.runs.run import Run
-from fedrec.study.collapse import Collapse, collapse
+from fedrec.study.collapse import Collapse, collapse, simulation_of
 from fedrec.study.embedding import Seen, client_for, embedding
 from fedrec.study.landscape import Landscape, landscape
 
@@ -50,7 +50,9 @@ def cases_with_models(group: Group, most: int = MOST) -> tuple[list[Case], list[
     return some[:most], some[most:]
 
 
-def models_of(group: Group, data: Interactions | None, most: int = MOST, say: Say = lambda text: None) -> Models:
+def models_of(
+    group: Group, data: Interactions | None, most: int = MOST, say: Say = lambda text: None
+) -> Models:
     found = Models()
     chosen, left = cases_with_models(group, most)
     if left and most:
@@ -72,11 +74,11 @@ def look(found: Models, label: str, run: Run, say: Say = lambda text: None) -> N
     assert simulation is not None
     if len(simulation.views) > 1:
         say("views")
-        found.views[label] = {view: run._ranks(view, full=False) for view in simulation.views}
+        found.views[label] = ranks_by_view(run)
     for what, work in (
         ("spectra", lambda: found.spectra.__setitem__(label, collapse(run, SAMPLED))),
         ("landscape", lambda: found.landscapes.__setitem__(label, landscape(run, clients=SAMPLED))),
-        ("t-SNE", lambda: _lay_out(found, label, run)),
+        ("t-SNE", lambda: lay_out(found, label, run)),
     ):
         say(what)
         try:
@@ -85,7 +87,13 @@ def look(found: Models, label: str, run: Run, say: Say = lambda text: None) -> N
             found.notes.append(f"{label}: {error}.")
 
 
-def _lay_out(found: Models, label: str, run: Run) -> None:
+def ranks_by_view(run: Run) -> dict[str, Ranks]:
+    """Test ranks of the selected round under each view that its clients have."""
+    simulation = simulation_of(run, "a comparison of views")
+    return {view: run.ranks_under(view) for view in simulation.views}
+
+
+def lay_out(found: Models, label: str, run: Run) -> None:
     found.client = client_for(run) if found.client is None else found.client
     seen = embedding(run, found.client, ROWS)
     found.places |= {(label, one.view): one.places() for one in seen}
@@ -130,11 +138,16 @@ def landscape_numbers(models: Models) -> Any:
     import polars as pl
 
     rows = [
-        {"method": label, "first": round(float(a), 4), "second": round(float(b), 4), "loss": round(float(l.loss[i, j]), 5)}
-        for label, l in models.landscapes.items()
-        for i, a in enumerate(l.steps)
-        for j, b in enumerate(l.steps)
-    ]  # fmt: skip
+        {
+            "method": label,
+            "first": round(float(a), 4),
+            "second": round(float(b), 4),
+            "loss": round(float(one.loss[i, j]), 5),
+        }
+        for label, one in models.landscapes.items()
+        for i, a in enumerate(one.steps)
+        for j, b in enumerate(one.steps)
+    ]
     return pl.DataFrame(rows)
 
 
@@ -161,4 +174,3 @@ def _mean_share(values: Sequence[Any]) -> Any:
     long = max(map(len, values), default=0)
     padded = [np.pad(v / v[0], (0, long - len(v))) for v in values if len(v) and v[0] > 0]
     return np.mean(padded, axis=0) if padded else np.zeros(0)
-

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.report.groups import K, Case, Group
+from fedrec.report.groups import Case, Group, K
 from fedrec.report.people import Bins, People
 
 POINTS = 150  # of a line
@@ -23,7 +23,11 @@ def accuracy_numbers(group: Group) -> Any:
     rows = []
     for case in group.cases:
         row: dict[str, Any] = {"method": case.label, "seeds": len(case.entries)}
-        for name, metric, full in (("hr", "hr@10", False), ("ndcg", "ndcg@10", False), ("full_hr", "hr@10", True)):
+        for name, metric, full in (
+            ("hr", "hr@10", False),
+            ("ndcg", "ndcg@10", False),
+            ("full_hr", "hr@10", True),
+        ):
             mean, std = case.mean(metric, full), case.std(metric, full) or 0.0
             row |= {name: mean, f"{name}_low": mean - std, f"{name}_high": mean + std}
         rows.append(row)
@@ -43,7 +47,7 @@ def convergence_numbers(group: Group) -> Any:
             row = {"method": case.label, "round": some[0]["round"]}
             row |= {
                 name: _mean([line.get(name) for line in some])
-                for name in ("seconds", "megabytes", "loss", "hr", "ndcg", "sparsity")
+                for name in ("seconds", "megabytes", "loss", "fall", "hr", "ndcg", "sparsity")
             }
             rows.append({**row, "selected": some[0]["round"] in chosen})
     return _frame(rows)
@@ -53,11 +57,14 @@ def _cumulated(history: list[dict[str, Any]], result: dict[str, Any]) -> list[di
     """What was spent up to each round."""
     seconds = moved = 0.0
     lines = []
+    first = history[0]["loss"] if history else None
     for line in history:
         seconds += line["fit_seconds"]
         moved += (line["bytes_up"] + line["bytes_down"]) / max(result["users"], 1) / 1e6
         valid = line.get("validation") or {}
         found = {name: 100 * valid[f"{name}@10"] for name in ("hr", "ndcg") if f"{name}@10" in valid}
+        if first:  # losses of methods have scales of their own
+            found["fall"] = 100 * line["loss"] / first
         if "sparsity" in line:
             found["sparsity"] = 100 * line["sparsity"]
         lines.append(
@@ -67,7 +74,7 @@ def _cumulated(history: list[dict[str, Any]], result: dict[str, Any]) -> list[di
 
 
 def _thinned(length: int, always: set[int]) -> list[int]:
-    evenly = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int)) if length else []
+    evenly = np.linspace(0, length - 1, min(length, POINTS)).round()
     return sorted({*map(int, evenly), *(at for at in always if at < length)})
 
 
@@ -83,7 +90,13 @@ def rank_numbers(group: Group) -> Any:
             ranks = np.sort(np.concatenate([e.ranks[f"{column}_rank"].to_numpy() for e in case.entries]))
             shares = 100 * np.searchsorted(ranks, ks, side="left") / len(ranks)
             rows += [
-                {"method": case.label, "against": against, "k": int(k), "share": s, "guessing": 100 * k / most}
+                {
+                    "method": case.label,
+                    "against": against,
+                    "k": int(k),
+                    "share": s,
+                    "guessing": 100 * k / most,
+                }
                 for k, s in zip(ks, shares, strict=True)
             ]
     return _frame(rows)
@@ -153,7 +166,11 @@ def privacy_numbers(group: Group) -> Any:
     rows = []
     for case in group.cases:
         stated = epsilon_of(case.first.result)
-        row = {"method": case.first.result["method"], "epsilon": stated and stated[0], "delta": stated and stated[1]}
+        row = {
+            "method": case.first.result["method"],
+            "epsilon": stated and stated[0],
+            "delta": stated and stated[1],
+        }
         rows.append({**row, "hr": case.mean("hr@10"), "ndcg": case.mean("ndcg@10")})
     return _frame(rows if any(row["epsilon"] is not None for row in rows) else [])
 

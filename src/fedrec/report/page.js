@@ -23,7 +23,7 @@
     const config = structuredClone(held.themes[theme]);
     spec.datasets = {};
     namesIn(spec).forEach((name) => { spec.datasets[name] = rowsOf(name); });
-    if (!legends && panel.closest("figure").dataset.legend === "page") config.legend.disable = true;
+    if (!legends && panel.dataset.legend === "page") config.legend.disable = true;
     const full = { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
     return window.vegaEmbed(box, full, { config, mode: "vega-lite", renderer: "svg", actions: false });
   };

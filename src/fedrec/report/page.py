@@ -18,7 +18,7 @@ from fedrec.report.groups import Case, Group
 from fedrec.report.html import Cell, Store, figure, slug, table
 from fedrec.report.numbers import epsilon_of
 from fedrec.report.trust import trust
-from fedrec.report.words import p_value, spread, summary
+from fedrec.report.words import p_value, signed, spread, summary
 
 # Nothing is fetched, whatever a title or a note says. Expressions of charts are compiled, which is "eval".
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:"
@@ -47,7 +47,11 @@ def page(parts: Sequence[Part], title: str, left_out: Sequence[str] = (), day: d
         f"{day or date.today()}; every sentence and figure comes from the runs.</p>"
     )
     left = "".join(f"<li>{e(sentence)}.</li>" for sentence in left_out)
-    theme = {"light": config("light"), "dark": config("dark"), "paper": {**config("light"), "background": "#ffffff"}}
+    theme = {
+        "light": config("light"),
+        "dark": config("dark"),
+        "paper": {**config("light"), "background": "#ffffff"},
+    }
     data = {"tables": store.tables, "themes": theme}
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -59,7 +63,8 @@ def page(parts: Sequence[Part], title: str, left_out: Sequence[str] = (), day: d
         f"<header><h1>{e(title)}</h1>{head}{_contents(parts)}</header>"
         f'<main id="main" tabindex="-1">{_summary(parts)}{body}{_trust(parts)}'
         + (f"<section><h2>Left out</h2><ul>{left}</ul></section>" if left else "")
-        + "<noscript><p>Figures are drawn by the page itself: allow it to run scripts. It fetches nothing.</p></noscript>"
+        + "<noscript><p>Figures are drawn by the page itself: allow it to run scripts. "
+        "It fetches nothing.</p></noscript>"
         "</main><footer><p>fedrec: personalized federated recommendation, honestly measured.</p></footer>"
         f'<script id="data" type="application/json">{_json(data)}</script>'
         f"<script>{_library()}</script><script>{_text('page.js')}</script></body></html>\n"
@@ -88,7 +93,8 @@ def _summary(parts: Sequence[Part]) -> str:
         first, *others = summary(part.group)
         leaks = any(entry.result["leaks"] for entry in part.group.entries)
         more = "".join(f"<li>{e(sentence)}</li>" for sentence in others)
-        said += f"{heading}<div class='summary{' leaks' if leaks else ''}'><p><strong>{e(first)}</strong></p><ul>{more}</ul></div>"
+        kind = "summary leaks" if leaks else "summary"
+        said += f"{heading}<div class='{kind}'><p><strong>{e(first)}</strong></p><ul>{more}</ul></div>"
     return f'<section aria-labelledby="summary"><h2 id="summary">Summary</h2>{said}</section>'
 
 
@@ -103,7 +109,9 @@ def _section(part: Part, store: Store, several: bool) -> str:
 
 def _trust(parts: Sequence[Part]) -> str:
     inner = "".join(f"<h3>{e(part.group.name)}</h3>{trust(part.group)}" for part in parts)
-    return f'<section aria-labelledby="trust"><h2 id="trust">Can this number be trusted?</h2>{inner}</section>'
+    return (
+        f'<section aria-labelledby="trust"><h2 id="trust">Can this number be trusted?</h2>{inner}</section>'
+    )
 
 
 def _table(group: Group) -> str:
@@ -111,23 +119,37 @@ def _table(group: Group) -> str:
     private = any(epsilon_of(case.first.result) for case in group.cases)
     several = max(len(case.entries) for case in group.cases) > 1
     spreads = "mean ± standard deviation over seeds" if several else "one seed"
-    heads = [("method", "sort by name"), ("NDCG@10", f"test, percent, {spreads}"), ("HR@10", f"test, percent, {spreads}")]
+    heads = [
+        ("method", "sort by name"),
+        ("NDCG@10", f"test, percent, {spreads}"),
+        ("HR@10", f"test, percent, {spreads}"),
+    ]
     if base:
-        heads += [(f"− {base}", "difference in NDCG@10, paired over users"), ("p", "Wilcoxon, corrected by Holm")]
+        heads += [
+            (f"− {base}", "difference in NDCG@10, paired over users"),
+            ("p", "Wilcoxon, corrected by Holm"),
+        ]
     heads += [("ε", "of a whole user's data")] if private else []
     heads += [
-        ("full NDCG@10", "ranked among the whole catalogue"), ("full HR@10", "ranked among the whole catalogue"),
-        ("round", "selected on validation, the mean over seeds"), ("seconds", "of training, all rounds, the mean over seeds"),
-        ("kB up", "per client and round"), ("kB down", "per client and round"), ("seeds", "runs that it is the mean of"),
-    ]  # fmt: skip
+        ("full NDCG@10", "ranked among the whole catalogue"),
+        ("full HR@10", "ranked among the whole catalogue"),
+        ("round", "selected on validation, the mean over seeds"),
+        ("seconds", "of training, all rounds, the mean over seeds"),
+        ("kB up", "per client and round"),
+        ("kB down", "per client and round"),
+    ]
+    uneven = len({len(case.entries) for case in group.cases}) > 1
+    heads += [("seeds", "runs that it is the mean of")] if uneven else []
     best = {
-        (name, full): max(group.cases, key=lambda case: case.mean(name, full))  # noqa: B023
+        (name, full): max(group.cases, key=lambda case: case.mean(name, full))
         for name in ("ndcg@10", "hr@10")
         for full in (False, True)
     }
 
     def value(case: Case, name: str, full: bool = False) -> Cell:
-        return Cell(spread(case, name, full), case.mean(name, full), best[name, full] is case and len(group.cases) > 1)
+        return Cell(
+            spread(case, name, full), case.mean(name, full), best[name, full] is case and len(group.cases) > 1
+        )
 
     rows = []
     for case in group.cases:
@@ -135,13 +157,14 @@ def _table(group: Group) -> str:
         if base:
             gap = group.differences.get(case.label)
             row += [
-                Cell(f"{gap.mean:+.2f}", gap.mean, gap.certain) if gap else Cell("-"),
+                Cell(signed(gap.mean), gap.mean, gap.certain) if gap else Cell("-"),
                 Cell(p_value(gap.p).removeprefix("p = ").removeprefix("p "), gap.p) if gap else Cell("-"),
             ]
         if private:
             stated = epsilon_of(case.first.result)
             row.append(Cell(f"{stated[0]:g}", stated[0]) if stated else Cell("no ε", float("inf")))
         row += [value(case, "ndcg@10", True), value(case, "hr@10", True), *_costs(case)]
+        row += [Cell(str(len(case.entries)), float(len(case.entries)))] if uneven else []
         rows.append(row)
     width = len(heads)
     caption = f"Test figures in percent: {group.name}"
@@ -169,18 +192,23 @@ def _costs(case: Case) -> list[Cell]:
     if case.central:
         up = down = None
     return [
-        cell(mean([r["selected_round"] for r in results])), cell(seconds, 1),
-        *(cell(None if v is None else v / 1e3, 1) for v in (up, down)), Cell(str(len(results)), float(len(results))),
-    ]  # fmt: skip
+        cell(mean([r["selected_round"] for r in results])),
+        cell(seconds, 1),
+        *(cell(None if v is None else v / 1e3, 1) for v in (up, down)),
+    ]
 
 
 def _controls(group: Group, width: int) -> list[list[Cell]]:
     controls = group.result["controls"]
     popularity, counter = controls["popularity"], controls["counter"]
     figures = [
-        [Cell("control: popularity"), Cell(f"{100 * popularity['ndcg@10']:.2f}"), Cell(f"{100 * popularity['hr@10']:.2f}")],
+        [
+            Cell("control: popularity"),
+            Cell(f"{100 * popularity['ndcg@10']:.2f}"),
+            Cell(f"{100 * popularity['hr@10']:.2f}"),
+        ],
         [Cell("control: negative counter"), Cell("-"), Cell(f"{100 * counter['hr@10']:.2f}")],
-    ]  # fmt: skip
+    ]
     return [[*row, *[Cell("")] * (width - len(row))] for row in figures]
 
 

@@ -41,7 +41,8 @@ def _facts(group: Group) -> dict[str, str]:
         "Data": f"{group.data}: {count(result['users'], 'user')} ({result['users_dropped']:,} dropped), "
         f"{count(result['items'], 'item')}; fingerprint {group.entries[0].config.fingerprint}",
         "Protocol": f"{group.protocol}. Each user's newest item is the test item, the one before it validation. "
-        + "; ".join(about.values()) + ".",
+        + "; ".join(about.values())
+        + ".",
         "Selection": f"The round is selected on validation {rule['select_on']}; test is read for that round only. "
         "Methods stand in the order of their test figures: who wants to choose one should do so on validation.",
         "Leak counter": leak(group),
@@ -51,12 +52,15 @@ def _facts(group: Group) -> dict[str, str]:
         "do not depend on the number of threads.",
         "Privacy": _privacy(group),
         "Versions": "; ".join(dict.fromkeys(_versions(entry) for entry in group.entries)) + ".",
-    }  # fmt: skip
+    }
 
 
 def _privacy(group: Group) -> str:
     stated = {case.label: found for case in group.cases if (found := epsilon_of(case.first.result))}
-    said = [f"{label}: ε = {eps:g}" + (f", δ = {delta:.2g}" if delta else "") for label, (eps, delta) in stated.items()]
+    said = [
+        f"{label}: ε = {eps:g}" + (f", δ = {delta:.2g}" if delta else "")
+        for label, (eps, delta) in stated.items()
+    ]
     return "; ".join(said) + "." if said else "No run states an ε: none is differentially private."
 
 
@@ -71,20 +75,30 @@ def _notes(entry: Entry, group: Group) -> list[str]:
     if result["stopped"]:
         said.append(f"{who}: {result['stopped'].rstrip('.')}.")
     if result["clients_dropped"]:
-        said.append(f"{who}: {count(result['clients_dropped'], 'client update')} dropped, not finite or senseless.")
+        said.append(
+            f"{who}: {count(result['clients_dropped'], 'client update')} dropped, not finite or senseless."
+        )
     if result["users_short_of_candidates"]:
-        said.append(f"{count(result['users_short_of_candidates'], 'user')} had fewer candidates than asked for.")
+        said.append(
+            f"{count(result['users_short_of_candidates'], 'user')} had fewer candidates than asked for."
+        )
     return [*said, *(f"{note.rstrip('.')}." for note in result.get("notes", []))]
 
 
 def _runs(group: Group) -> str:
     heads = [
-        ("run", "method and seed"), ("NDCG@10", "test, percent"), ("HR@10", "test, percent"),
-        ("validation NDCG@10", "what a choice should be made on"), ("round", "selected of played"),
-        ("counter AUC", "negative counter, chance is 50, with its standard error"), ("leaks", "whether test items reached training"),
-        ("view", "what clients ranked with"), ("engine", "what computed"), ("threads", "results do not depend on them"),
+        ("run", "method and seed"),
+        ("NDCG@10", "test, percent"),
+        ("HR@10", "test, percent"),
+        ("validation NDCG@10", "what a choice should be made on"),
+        ("round", "selected of played"),
+        ("counter AUC", "negative counter, chance is 50, with its standard error"),
+        ("leaks", "whether test items reached training"),
+        ("view", "what clients ranked with"),
+        ("engine", "what computed"),
+        ("threads", "results do not depend on them"),
         ("peak MB", "memory of the process"),
-    ]  # fmt: skip
+    ]
     rows = [_run(case, entry) for case in group.cases for entry in case.entries]
     return table(f"Runs on {group.name}", heads, rows)
 
@@ -92,11 +106,16 @@ def _runs(group: Group) -> str:
 def _run(case: Case, entry: Entry) -> list[Cell]:
     result, test = entry.result, entry.result["test"]
     counter, peak = result["controls"]["counter"], result["peak_memory_mb"]
-    area = _percent(counter["auc"]) + ("" if counter["auc_se"] is None else f" ± {_percent(counter['auc_se'])}")
+    area = _percent(counter["auc"]) + (
+        "" if counter["auc_se"] is None else f" ± {_percent(counter['auc_se'])}"
+    )
     played = "-" if result["rounds"] is None else f"{result['selected_round']} of {result['rounds']}"
     return [
         Cell(f"{case.label}, seed {entry.config.seed}", case.label),
-        *(Cell(_percent(v, 2), float(v)) for v in (test["ndcg@10"], test["hr@10"], result["validation"]["ndcg@10"])),
+        *(
+            Cell(_percent(v, 2), float(v))
+            for v in (test["ndcg@10"], test["hr@10"], result["validation"]["ndcg@10"])
+        ),
         Cell(played, float(result["selected_round"] or 0)),
         Cell(area, float(counter["auc"] or 0)),
         Cell("yes" if result["leaks"] else "no", str(result["leaks"]), strong=bool(result["leaks"])),

@@ -13,23 +13,30 @@ def summary(group: Group) -> list[str]:
     said = [_best(group, best), *_against(group), *_control(group)]
     alone = [case.label for case in group.cases if len(case.entries) == 1]
     if alone:
-        what = "All figures are" if len(alone) == len(group.cases) else f"Those of {listed(alone)} are"
+        what = "All figures are" if len(alone) == len(group.cases) else f"The figures of {listed(alone)} are"
         said.append(f"{what} of a single seed: how much they vary from seed to seed is not known.")
     return said
 
 
 def _best(group: Group, best: Case) -> str:
-    figures = f"NDCG@10 of {spread(best, 'ndcg@10')} and an HR@10 of {spread(best, 'hr@10')} percent"
-    seeds = f", mean ± standard deviation over {len(best.entries)} seeds" if len(best.entries) > 1 else ""
+    ndcg, hr = spread(best, "ndcg@10"), spread(best, "hr@10")
+    seeds = (
+        f" (percent, mean ± standard deviation over {len(best.entries)} seeds)"
+        if len(best.entries) > 1
+        else " (percent)"
+    )
     if len(group.cases) == 1:
-        return f"On {group.data} under the protocol {group.protocol}, {best.label} has an {figures}{seeds}."
+        where = f"On {group.data} under the protocol {group.protocol}"
+        return f"{where}, {best.label} has an NDCG@10 of {ndcg} and an HR@10 of {hr}{seeds}."
     central = " It is a centralised yardstick that sees everyone's data." if best.central else ""
     federated = next((case for case in group.cases if not case.central), None)
     if central and federated:
-        central += f" Of the federated methods, {federated.label} has the highest: {spread(federated, 'ndcg@10')}."
+        central += (
+            f" Of the federated methods, {federated.label} has the highest: {spread(federated, 'ndcg@10')}."
+        )
     return (
         f"On {group.data} under the protocol {group.protocol}, {best.label} has the highest NDCG@10 of "
-        f"{len(group.cases)} methods: an {figures}{seeds}.{central}"
+        f"{len(group.cases)} methods, {ndcg}, with an HR@10 of {hr}{seeds}.{central}"
     )
 
 
@@ -39,22 +46,22 @@ def _against(group: Group) -> list[str]:
     if base is None or not found:
         return []
     users = next(iter(found.values())).users
-    test = f"Wilcoxon's signed-rank test over {users:,} users, corrected by Holm for {count(len(found), 'test')}"
-    kinds = {
-        "above": [(n, d) for n, d in found.items() if d.certain and d.mean > 0],
-        "below": [(n, d) for n, d in found.items() if d.certain and d.mean <= 0],
-    }
-    said = [
-        f"{listed([f'{n} ({d.mean:+.2f})' for n, d in some])} {'is' if len(some) == 1 else 'are'} {side} {base.label}, "
-        f"the baseline ({base.mean('ndcg@10'):.2f}), by more than chance explains"
-        for side, some in kinds.items()
-        if some
-    ]
-    open_ = [f"{n} ({d.mean:+.2f}, {p_value(d.p)})" for n, d in found.items() if not d.certain]
-    if open_:
-        verb = "differs" if len(open_) == 1 else "differ"
-        said.append(f"{listed(open_)} {verb} from {base.label} no more than chance would (p ≥ {CERTAIN})")
-    return [f"{'; '.join(said)}. Differences are points of NDCG@10: {test}."]
+    test = (
+        f"Wilcoxon's signed-rank test over {users:,} users, corrected by Holm for {count(len(found), 'test')}"
+    )
+    above = [f"{n} ({signed(d.mean)})" for n, d in found.items() if d.certain and d.mean > 0]
+    below = [f"{n} ({signed(d.mean)})" for n, d in found.items() if d.certain and d.mean <= 0]
+    same = [f"{n} ({signed(d.mean)}, {p_value(d.p)})" for n, d in found.items() if not d.certain]
+    said = []
+    for side, some in (("higher", above), ("lower", below)):
+        if some:
+            said.append(
+                f"{listed(some)} {'is' if len(some) == 1 else 'are'} {side} by more than chance explains"
+            )
+    if same:
+        said.append(f"{listed(same)} {'differs' if len(same) == 1 else 'differ'} no more than chance would")
+    against = f"Against {base.label}, the baseline ({base.mean('ndcg@10'):.2f})"
+    return [f"{against}, {'; '.join(said)}. Differences are points of NDCG@10, tested at {CERTAIN}: {test}."]
 
 
 def _control(group: Group) -> list[str]:
@@ -66,7 +73,9 @@ def _control(group: Group) -> list[str]:
         if case.mean("ndcg@10") < level and case.first.result["method"] != "popularity"
     ]
     said = f"Recommending what is popular, to everyone the same, reaches an NDCG@10 of {level:.2f}"
-    first = f"{said}: {listed(below)} {'is' if len(below) == 1 else 'are'} below that." if below else f"{said}."
+    first = (
+        f"{said}: {listed(below)} {'is' if len(below) == 1 else 'are'} below that." if below else f"{said}."
+    )
     return [first, leak(group)]
 
 
@@ -75,13 +84,21 @@ def leak(group: Group) -> str:
     worst = max((e.result["controls"]["counter"] for e in group.entries), key=lambda c: c["auc"] or 0)
     if worst["auc"] is None:
         return "Whether the protocol leaks could not be measured: no user had candidates."
-    area = f"{100 * worst['auc']:.1f}" + ("" if worst["auc_se"] is None else f" ± {100 * worst['auc_se']:.1f}")
-    counter = f"the negative counter, which has no model, ranks the test item with an AUC of {area} (chance is 50)"
+    area = f"{100 * worst['auc']:.1f}" + (
+        "" if worst["auc_se"] is None else f" ± {100 * worst['auc_se']:.1f}"
+    )
+    counter = (
+        f"the negative counter, which has no model, ranks the test item with an AUC of {area} (chance is 50)"
+    )
     started = [e for e in group.entries if e.result.get("start_leaks")]
     if worst["leaks"]:
-        return f"This protocol leaks the test item into training: {counter}. These figures are not honest ones."
+        return (
+            f"This protocol leaks the test item into training: {counter}. These figures are not honest ones."
+        )
     if started:
-        return f"{len(started)} of the runs started from a run that had met held-out items: their figures leak."
+        return (
+            f"{len(started)} of the runs started from a run that had met held-out items: their figures leak."
+        )
     return f"No leak is found: {counter}."
 
 
@@ -92,6 +109,11 @@ def spread(case: Case, name: str, full: bool = False) -> str:
 
 def p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """With a sign, and a minus that reads as one."""
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def count(n: int, what: str) -> str:
