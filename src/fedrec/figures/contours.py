@@ -32,7 +32,6 @@ def contours(x: NDArray[Any], y: NDArray[Any], z: NDArray[Any], level: float) ->
     return found
 
 
-def levels(z: NDArray[Any], count: int = 10) -> list[float]:
-    """Heights that divide what lies between the lowest and the highest evenly."""
-    low, high = float(np.min(z)), float(np.max(z))
+def levels(low: float, high: float, count: int = 10) -> list[float]:
+    """Heights that divide what lies between two evenly."""
     return [float(v) for v in np.linspace(low, high, count + 2)[1:-1]] if high > low else []

@@ -12,49 +12,46 @@ from numpy.typing import NDArray
 from fedrec.figures.contours import contours, levels
 from fedrec.figures.theme import Chart, altair
 
-TURN, TILT = math.radians(45), math.radians(62)  # of the surface: about the height, then towards the reader
-TALL = 0.9  # height of the surface beside its width
+TURN, TILT = math.radians(45), math.radians(52)  # of the surface: about the height, then towards the reader
+TALL = 0.75  # height of the surface beside its width
 DIGITS = 4
 
 
+def above(loss: NDArray[Any]) -> NDArray[Any]:
+    """How much higher the loss is than at the model: losses of methods have levels of their own."""
+    middle = len(loss) // 2
+    return np.asarray(loss - loss[middle, middle])
+
+
 def contour(steps: NDArray[Any], loss: NDArray[Any], limits: tuple[float, float] | None = None) -> Chart:
-    """The loss as colour with lines of equal loss. ``limits`` of the colours let charts be compared."""
-    alt = altair()
+    """The rise of the loss as colour, with lines of equal rise. Shared ``limits`` let charts be compared."""
+    alt, rise = altair(), above(loss)
+    low, high = limits or (float(rise.min()), float(rise.max()))
     half = (steps[1] - steps[0]) / 2
+    full = 1.04 * half  # cells overlap a little: no seams
     cells = [
         {
             "kind": "cell",
-            "x": _round(x - half),
-            "x2": _round(x + half),
-            "y": _round(y - half),
-            "y2": _round(y + half),
-            "loss": _round(loss[i, j]),
+            "x": _round(x - full),
+            "x2": _round(x + full),
+            "y": _round(y - full),
+            "y2": _round(y + full),
+            "rise": _round(rise[i, j]),
         }
         for i, x in enumerate(steps)
         for j, y in enumerate(steps)
     ]
     lines = [
         {"kind": "line", "x": _round(a), "y": _round(b), "x2": _round(c), "y2": _round(d)}
-        for level in levels(loss)
-        for a, b, c, d in contours(steps, steps, loss, level)
+        for level in levels(low, high)
+        for a, b, c, d in contours(steps, steps, rise, level)
     ]
     base = alt.Chart(alt.Data(values=cells + lines))
     edge = [float(steps[0] - half), float(steps[-1] + half)]
     x = alt.X("x:Q", title="first direction", scale=alt.Scale(domain=edge, nice=False))
     y = alt.Y("y:Q", title="second direction", scale=alt.Scale(domain=edge, nice=False))
-    colours = alt.Color(
-        "loss:Q", title="loss", scale=_scale(loss, limits), legend=alt.Legend(gradientLength=180)
-    )
-    fill = base.transform_filter("datum.kind == 'cell'").mark_rect(strokeWidth=0.6)
-    fill = fill.encode(
-        x=x,
-        y=y,
-        x2="x2:Q",
-        y2="y2:Q",
-        color=colours,
-        stroke=alt.Stroke("loss:Q", scale=_scale(loss, limits), legend=None),
-        tooltip=[alt.Tooltip("loss:Q", format=".4f")],
-    )
+    fill = base.transform_filter("datum.kind == 'cell'").mark_rect(clip=True)
+    fill = fill.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=_colour(low, high), tooltip=_told())
     drawn = base.transform_filter("datum.kind == 'line'").mark_rule(
         color="#ffffff", strokeWidth=0.9, opacity=0.8
     )
@@ -63,9 +60,9 @@ def contour(steps: NDArray[Any], loss: NDArray[Any], limits: tuple[float, float]
 
 def surface(steps: NDArray[Any], loss: NDArray[Any], limits: tuple[float, float] | None = None) -> Chart:
     """The same as a surface seen from above: its facets drawn from the farthest to the nearest."""
-    alt = altair()
-    low, high = limits or (float(loss.min()), float(loss.max()))
-    height = TALL * (loss - low) / max(high - low, 1e-12)
+    alt, rise = altair(), above(loss)
+    low, high = limits or (float(rise.min()), float(rise.max()))
+    height = TALL * (rise - low) / max(high - low, 1e-12)
     unit = (steps - steps[0]) / (steps[-1] - steps[0]) - 0.5
     x, y = np.meshgrid(unit, unit, indexing="ij")
     right = x * math.cos(TURN) - y * math.sin(TURN)
@@ -76,27 +73,28 @@ def surface(steps: NDArray[Any], loss: NDArray[Any], limits: tuple[float, float]
         for j in range(len(steps) - 1):
             ring = [(i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1), (i, j)]
             shape = [[_round(right[at]), _round(up[at])] for at in ring]
-            mean = float(np.mean([loss[at] for at in ring[:4]]))
+            mean = float(np.mean([rise[at] for at in ring[:4]]))
             far = float(np.mean([depth[at] for at in ring[:4]]))
-            facets.append((far, {"type": "Feature", "loss": _round(mean), "geometry": _polygon(shape)}))
+            facets.append((far, {"type": "Feature", "rise": _round(mean), "geometry": _polygon(shape)}))
     facets.sort(key=lambda pair: -pair[0])
     chart = alt.Chart(alt.Data(values=[facet for _, facet in facets]))
     return (
         chart.mark_geoshape(strokeWidth=0.4, stroke="#ffffff")
-        .encode(
-            color=alt.Color(
-                "loss:Q", title="loss", scale=_scale(loss, limits), legend=alt.Legend(gradientLength=180)
-            ),
-            tooltip=[alt.Tooltip("loss:Q", format=".4f")],
-        )
+        .encode(color=_colour(low, high), tooltip=_told())
         .project(type="identity", reflectY=True)
         .properties(height=300)
     )
 
 
-def _scale(loss: NDArray[Any], limits: tuple[float, float] | None) -> Any:
-    low, high = limits or (float(loss.min()), float(loss.max()))
-    return altair().Scale(scheme="viridis", domain=[low, high])
+def _colour(low: float, high: float) -> Any:
+    alt = altair()
+    scale = alt.Scale(scheme="viridis", domain=[low, high])
+    legend = alt.Legend(gradientLength=180, format=".2f", tickCount=3)
+    return alt.Color("rise:Q", title="loss above the model's", scale=scale, legend=legend)
+
+
+def _told() -> list[Any]:
+    return [altair().Tooltip("rise:Q", title="loss above the model's", format=".4f")]
 
 
 def _polygon(ring: list[list[float]]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def views(data: Any, metric: str = "hr") -> Chart:
     told = ["method:N", "view:N", alt.Tooltip(f"{metric}:Q", format=".2f")]
     bars = base.mark_bar().encode(
         x=alt.X(f"{metric}:Q", title=NAMES[metric]),
-        color=alt.Color("view:N", title=None, scale=alt.Scale(domain=ORDER)),
+        color=alt.Color("view:N", title=None, legend=alt.Legend(columns=3), scale=alt.Scale(domain=ORDER)),
         tooltip=told,
     )
     spread = base.mark_rule().encode(x=alt.X(f"{metric}_low:Q", title=NAMES[metric]), x2=f"{metric}_high:Q")

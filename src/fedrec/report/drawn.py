@@ -44,6 +44,7 @@ class Figure:
     finding: str = ""
     legend: list[str] = field(default_factory=list)  # methods by colour; else charts have their own legends
     order: list[str] = field(default_factory=list)  # of colours, where it is not the legend's
+    pairs: bool = False  # charts stand two by two
 
 
 def figures_of(group: Group, people: People | None) -> Iterator[Figure]:

@@ -86,6 +86,8 @@ class Store:
             if isinstance(part, dict):
                 if part.get("name") in held:
                     return {**part, "name": held[part["name"]]}
+                if isinstance(part.get("values"), list) and part["values"]:
+                    return {"name": self.put(part["values"])}
                 return {k: renamed(v) for k, v in part.items()}
             return [renamed(v) for v in part] if isinstance(part, list) else part
 
@@ -98,13 +100,14 @@ def figure(one: Figure, prefix: str, store: Store) -> str:
     key = f"{prefix}-{one.key}"
     numbers = store.put(one.numbers.to_dicts())
     choices = list(dict.fromkeys(panel.choice for panel in one.panels if panel.choice))
+    panels = "".join(_panel(panel, key, one, store, choices) for panel in one.panels)
     finding = f"<p class='finding'>{e(one.finding)}</p>" if one.finding else ""
     return (
         f'<figure id="{key}">'
         f'<h3 id="{key}-title">{e(one.title)}</h3>'
         + (_choices(key, choices) if len(choices) > 1 else "")
         + (_legend(one) if one.legend else "")
-        + f'<div class="panels">{"".join(_panel(panel, key, one, store, choices) for panel in one.panels)}</div>'
+        + f'<div class="{"panels pairs" if one.pairs else "panels"}">{panels}</div>'
         f"<figcaption>{e(one.caption)}{finding}</figcaption>"
         f'<div class="tools"><button type="button" data-save="csv" data-table="{numbers}" data-name="{key}">'
         f'Numbers as CSV<span class="unseen">: {e(one.title)}</span></button>'

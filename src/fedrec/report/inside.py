@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fedrec.figures.landscape import contour, surface
+from fedrec.figures.landscape import above, contour, surface
 from fedrec.figures.spectrum import spectrum
 from fedrec.figures.tsne import tsne
 from fedrec.figures.views import views
@@ -52,17 +52,14 @@ def _views(models: m.Models) -> Figure:
 def _rows(models: m.Models) -> Figure:
     found = m.row_numbers(models)
     panels, said = [], []
-    for label, seen in models.seen.items():
+    # Those with two views first: the two stand side by side.
+    for label, seen in sorted(models.seen.items(), key=lambda pair: -len(pair[1])):
         for one in seen:
-            near = (
-                f"{100 * one.nearness:.0f}% of a positive's {NEAREST} nearest rows are positives "
-                f"({100 * one.chance:.0f}% by chance)"
-            )
             title = f"{label}: {VIEWS[one.view]}"
-            panels.append(
-                Panel(f"{label}-{one.view}", title, f"{title}. {near}.", tsne(found, label, one.view))
-            )
-            said.append(f"{title}: {near}")
+            near = f"{100 * one.nearness:.0f}%"
+            alt = f"{title}. {near} of a positive's {NEAREST} nearest rows are positives."
+            panels.append(Panel(f"{label}-{one.view}", title, alt, tsne(found, label, one.view)))
+            said.append(f"{label}, {VIEWS[one.view]}, {near}")
     first = next(iter(models.seen.values()))[0]
     caption = (
         f"{len(first.items)} item rows as client {models.client} sees them, {int(first.positive.sum())} of which it "
@@ -70,13 +67,15 @@ def _rows(models: m.Models) -> Figure:
         "A client trains its own rows on its positives, so that these move together; that alone is no proof of a "
         "better ranking."
     )
-    return Figure("rows", "How does one client see the items?", caption, panels, found, "; ".join(said) + ".")
+    chance = f"{100 * first.chance:.0f}% by chance"
+    finding = f"Positives among a positive's {NEAREST} nearest rows ({chance}): {'; '.join(said)}."
+    return Figure("rows", "How does one client see the items?", caption, panels, found, finding, pairs=True)
 
 
 def _landscapes(models: m.Models) -> Figure:
     found = m.landscape_numbers(models)
-    low = min(float(one.loss.min()) for one in models.landscapes.values())
-    high = max(float(one.loss.max()) for one in models.landscapes.values())
+    rises = [above(one.loss) for one in models.landscapes.values()]
+    low, high = min(float(rise.min()) for rise in rises), max(float(rise.max()) for rise in rises)
     panels, said = [], []
     for label, one in models.landscapes.items():
         words = f"loss {one.centre:.3f} at the model, {one.rise:.3f} higher on the rim"
@@ -89,9 +88,12 @@ def _landscapes(models: m.Models) -> Figure:
     any_one = next(iter(models.landscapes.values()))
     caption = (
         f"Mean cross-entropy of {any_one.clients} sampled clients on a plane through the shared parameters; at 1 every "
-        "row has moved by its own length (Figures 1 and 3 of FedRecGEL). All are on one scale of colours and heights."
+        "row has moved by its own length (Figures 1 and 3 of FedRecGEL). Drawn is how much higher it is than at the "
+        "model, all on one scale."
     )
-    return Figure("landscape", "How flat is the minimum?", caption, panels, found, "; ".join(said) + ".")
+    return Figure(
+        "landscape", "How flat is the minimum?", caption, panels, found, "; ".join(said) + ".", pairs=True
+    )
 
 
 def _spectra(group: Group, models: m.Models) -> Figure:
