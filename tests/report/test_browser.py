@@ -63,8 +63,8 @@ def opened(browser: Any, page: Path, width: int = 1440, mode: str = "light") -> 
 def test_everything_is_drawn_and_nothing_is_cut(browser: Any, page: Path, width: int, mode: str) -> None:
     tab, said = opened(browser, page, width, mode)
     assert said == []
-    undrawn = "[...document.querySelectorAll('.panel:not([hidden]) .chart')].filter((c) => !c.querySelector('svg path')).length"
-    assert tab.evaluate(undrawn) == 0
+    charts = "[...document.querySelectorAll('.panel:not([hidden]) .chart')]"
+    assert tab.evaluate(f"{charts}.filter((chart) => !chart.querySelector('svg path')).length") == 0
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.evaluate(CROWDED) == []
     assert tab.evaluate(WIDE) == []
@@ -85,12 +85,12 @@ def test_charts_follow_the_mode(browser: Any, page: Path) -> None:
 def test_choices_tables_and_downloads(browser: Any, page: Path) -> None:
     tab, said = opened(browser, page)
     figure = tab.locator("figure[id$=-convergence]")
-    figure.get_by_label("seconds of training").check()
+    figure.get_by_role("radio", name="seconds of training").check()
     tab.wait_for_selector("figure[id$=-convergence] .panel[data-choice='seconds of training'] svg")
     assert figure.locator(".panel:visible").count() == 3
     # A heading sorts up and down; controls stay below.
-    head = tab.locator("table.sorts").first.locator("th", has_text="HR@10").first
-    values = "[...document.querySelector('table.sorts').tBodies[0].rows].map((r) => parseFloat(r.cells[2].dataset.value))"
+    rows = "[...document.querySelector('table.sorts').tBodies[0].rows]"
+    values = f"{rows}.map((row) => parseFloat(row.cells[2].dataset.value))"
     head = tab.locator("table.sorts").first.locator("thead th").nth(2)
     head.get_by_role("button").click()
     assert tab.evaluate(values) == sorted(tab.evaluate(values), reverse=True)

@@ -85,7 +85,7 @@ def rank_numbers(group: Group) -> Any:
         ("sampled", "test", group.result["protocol_settings"]["candidates"] + 1),
         ("full", "test_full", group.result["items"]),
     ):
-        ks = np.unique(np.geomspace(1, most, 40).round().astype(int))
+        ks = np.unique([*np.geomspace(1, most, 40).round().astype(int), min(K, most)])
         for case in group.cases:
             ranks = np.sort(np.concatenate([e.ranks[f"{column}_rank"].to_numpy() for e in case.entries]))
             shares = 100 * np.searchsorted(ranks, ks, side="left") / len(ranks)

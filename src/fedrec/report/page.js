@@ -35,7 +35,7 @@
     if (drawn.has(panel)) drawn.get(panel).finalize();
     box.dataset.width = width;
     drawn.set(panel, await embed(box, panel, dark.matches ? "dark" : "light", width, false));
-    box.dataset.drawn = "yes";
+    box.querySelector("svg").setAttribute("aria-hidden", "true"); // the box says what it shows
   };
   const panels = [...document.querySelectorAll(".panel")];
   const drawAll = () => Promise.all(panels.filter((p) => !p.hidden).map(draw));
