@@ -65,6 +65,10 @@ def test_everything_is_drawn_and_nothing_is_cut(browser: Any, page: Path, width:
     assert said == []
     charts = "[...document.querySelectorAll('.panel:not([hidden]) .chart')]"
     assert tab.evaluate(f"{charts}.filter((chart) => !chart.querySelector('svg path')).length") == 0
+    said_of = tab.evaluate(
+        "[...document.querySelectorAll('.chart')].map((chart) => chart.getAttribute('aria-label'))"
+    )
+    assert "Vega visualization" not in said_of, "every chart is described by what it shows"
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.evaluate(CROWDED) == []
     assert tab.evaluate(WIDE) == []

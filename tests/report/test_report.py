@@ -108,6 +108,20 @@ def test_words_name_the_best_and_hedge_what_is_not_certain(runs: Path) -> None:
     assert "leak" in said
 
 
+def test_a_comparison_says_its_baseline(runs: Path, tmp_path: Path) -> None:
+    for name in ("fedmf-0", "pfedrec-0"):
+        shutil.copytree(runs / name, tmp_path / name)
+    entries, _ = read_entries([tmp_path])
+    told = {"baseline": "pfedrec", "lines": []}
+    (tmp_path / "comparison.json").write_text(json.dumps(told), encoding="utf-8")
+    made = report(tmp_path, tmp_path / "page.html", models=0)
+    assert made.parts[0].group.baseline is not None
+    assert made.parts[0].group.baseline.label == "pfedrec"
+    first = groups_of(entries)[0].baseline
+    assert first is not None
+    assert first.label == "fedmf", "otherwise the first"
+
+
 def test_a_leaking_protocol_is_called_so(small: Interactions, tmp_path: Path) -> None:
     data = fedrec.load("demo")
     fedrec.run("popularity", data, "paper", threads=1, out=tmp_path / "run")

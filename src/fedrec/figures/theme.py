@@ -42,6 +42,7 @@ def config(mode: Mode = "light") -> dict[str, Any]:
     return {
         "font": FONT,
         "background": "#ffffff" if mode == "paper" else "transparent",
+        "padding": {"left": 10, "right": 10, "top": 5, "bottom": 5},
         "view": {
             "stroke": None,
             "continuousWidth": COLUMN if mode == "paper" else 420,

@@ -10,7 +10,7 @@ from fedrec.core.errors import DataError, FedrecError
 from fedrec.core.files import write
 from fedrec.figures.theme import altair
 from fedrec.report.drawn import figures_of
-from fedrec.report.entries import read_entries
+from fedrec.report.entries import baseline_of, read_entries
 from fedrec.report.files import write_figures
 from fedrec.report.groups import Group, groups_of
 from fedrec.report.inside import inside_of
@@ -55,7 +55,7 @@ def report(
     _refuse_to_overwrite(out, folder, force)
     say("reading runs")
     entries, left = read_entries(given)
-    groups = groups_of(entries, baseline)
+    groups = groups_of(entries, baseline, baseline_of(given))
     parts = [part_of(group, models, say) for group in groups]
     left = [sentence.rstrip(".") for sentence in left]
     say("writing")

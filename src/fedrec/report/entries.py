@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from fedrec.runs.config import RunConfig
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import read_history
 
+COMPARISON = "comparison.json"  # what a comparison writes beside its runs
 DEEP = 3  # folders within folders that are looked into
 NEEDED = ("method", "seed", "users", "items", "test", "validation", "controls", "versions", "rounds", "leaks")
 
@@ -64,6 +66,18 @@ def read_entries(paths: Iterable[Path]) -> tuple[list[Entry], list[str]]:
     if not entries:
         raise FedrecError(f"there is nothing to report: {left[0]}" if left else "give at least one run")
     return list(entries.values()), left
+
+
+def baseline_of(paths: Iterable[Path]) -> str | None:
+    """What a comparison among the folders was tested against."""
+    for path in paths:
+        try:
+            found = json.loads((path / COMPARISON).read_text(encoding="utf-8"))["baseline"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(found, str):
+            return found
+    return None
 
 
 def _runs_in(path: Path) -> list[Path]:

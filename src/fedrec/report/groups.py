@@ -134,10 +134,10 @@ class Group:
         }
 
 
-def groups_of(entries: Sequence[Entry], baseline: str | None = None) -> list[Group]:
+def groups_of(entries: Sequence[Entry], baseline: str | None = None, else_: str | None = None) -> list[Group]:
     """All runs by data and protocol; those that cannot stand in one table are refused.
 
-    Without a ``baseline`` (a label) it is what was given first.
+    Without a ``baseline`` (a label) it is ``else_`` where that is among them, and otherwise what was given first.
     """
     by_place: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
@@ -146,8 +146,12 @@ def groups_of(entries: Sequence[Entry], baseline: str | None = None) -> list[Gro
     known = {case.label for group in groups for case in group.cases}
     if baseline is not None and baseline not in known:
         raise FedrecError(f"no run of the report is the baseline '{baseline}': {nearest(baseline, known)}")
-    for group in groups if baseline is not None else ():
-        group.baseline = next((c for c in group.cases if c.label == baseline and len(group.cases) > 1), None)
+    for group in groups:
+        some = group.cases if len(group.cases) > 1 else []
+        if baseline is not None:
+            group.baseline = next((case for case in some if case.label == baseline), None)
+        else:
+            group.baseline = next((case for case in some if case.label == else_), group.baseline)
     return groups
 
 

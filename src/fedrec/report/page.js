@@ -34,8 +34,10 @@
     if (!width) return;
     if (drawn.has(panel)) drawn.get(panel).finalize();
     box.dataset.width = width;
-    drawn.set(panel, await embed(box, panel, dark.matches ? "dark" : "light", width, false));
-    box.querySelector("svg").setAttribute("aria-hidden", "true"); // the box says what it shows
+    const inner = document.createElement("div"); // the box itself says what it shows
+    inner.setAttribute("aria-hidden", "true");
+    box.replaceChildren(inner);
+    drawn.set(panel, await embed(inner, panel, dark.matches ? "dark" : "light", width, false));
   };
   const panels = [...document.querySelectorAll(".panel")];
   const drawAll = () => Promise.all(panels.filter((p) => !p.hidden).map(draw));

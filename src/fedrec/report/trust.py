@@ -31,7 +31,7 @@ def trust(group: Group) -> str:
 def _facts(group: Group) -> dict[str, str]:
     result, rule = group.result, group.result["protocol_settings"]
     about = {
-        name: f"{field.description} ({name.replace('_', ' ')}: {_said(rule[name])})"
+        name: f"{name.replace('_', ' ')}: {_said(rule[name])} ({field.description})"
         for name, field in Protocol.model_fields.items()
         if field.description
     }
@@ -40,7 +40,7 @@ def _facts(group: Group) -> dict[str, str]:
     return {
         "Data": f"{group.data}: {count(result['users'], 'user')} ({result['users_dropped']:,} dropped), "
         f"{count(result['items'], 'item')}; fingerprint {group.entries[0].config.fingerprint}",
-        "Protocol": f"{group.protocol}. Each user's newest item is the test item, the one before it validation. "
+        "Protocol": f"{group.protocol}. Each user's newest item is the test item, the one before it validation. Its choices: "
         + "; ".join(about.values())
         + ".",
         "Selection": f"The round is selected on validation {rule['select_on']}; test is read for that round only. "
@@ -127,11 +127,11 @@ def _run(case: Case, entry: Entry) -> list[Cell]:
 
 
 def _commands(case: Case) -> str:
-    lines = "\n".join(command_of(entry.config) for entry in case.entries)
+    lines = "".join(f"<code>{e(command_of(entry.config))}</code>" for entry in case.entries)
     given = any(entry.config.source is None for entry in case.entries)
     note = "<p>Its data were given in Python; a copy is kept with the run.</p>" if given else ""
     label = f"Commands of {case.label}"
-    return f'<pre tabindex="0" role="region" aria-label="{e(label)}"><code>{e(lines)}</code></pre>{note}'
+    return f'<pre tabindex="0" role="region" aria-label="{e(label)}">{lines}</pre>{note}'
 
 
 def _said(value: Any) -> str:
