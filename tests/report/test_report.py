@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import fedrec
 from fedrec.cli.main import app
 from fedrec.core.errors import FedrecError
+from fedrec.core.protocol import STRICT
 from fedrec.data.interactions import Interactions
 from fedrec.report.build import report
 from fedrec.report.entries import read_entries
@@ -239,6 +240,11 @@ def test_runs_on_all_data_have_nothing_to_report(small: Interactions, tmp_path: 
     assert "trained on all data" in refused(str(tmp_path / "run"), "-o", str(tmp_path / "page.html"))
 
 
+def test_several_held_out_items_are_not_drawn_so_far(small: Interactions, tmp_path: Path) -> None:
+    fedrec.run("popularity", small, STRICT.with_(held_out=2), threads=1, out=tmp_path / "run")
+    assert "holds out several items" in refused(str(tmp_path / "run"), "-o", str(tmp_path / "page.html"))
+
+
 def test_nothing_is_overwritten_without_force(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     out.write_text("mine", encoding="utf-8")
@@ -286,7 +292,6 @@ def test_the_command_makes_the_same_run(runs: Path, monkeypatch: pytest.MonkeyPa
     """A config, as a command, is read back as the same config."""
     import shlex
 
-    from fedrec.core.protocol import STRICT
     from fedrec.runs.command import command_of
 
     config = RunConfig(

@@ -98,6 +98,8 @@ def _read(path: Path) -> Entry | str:
         return f"{path} is not finished: go on with fedrec run --resume {path}"
     if config.all_data:
         return f"{path} was trained on all data: nothing was held out, so there are no figures to report"
+    if config.protocol.held_out > 1 or config.protocol.split == "temporal":
+        return f"{path} holds out several items of a user ({config.protocol.name}): a report draws runs that hold out one"
     lacking = [name for name in NEEDED if result.get(name, ...) is ...]
     if lacking or not isinstance(result["test"], dict) or not result["controls"]:
         raise FedrecError(

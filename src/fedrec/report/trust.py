@@ -40,8 +40,7 @@ def _facts(group: Group) -> dict[str, str]:
     return {
         "Data": f"{group.data}: {count(result['users'], 'user')} ({result['users_dropped']:,} dropped), "
         f"{count(result['items'], 'item')}; fingerprint {group.entries[0].config.fingerprint}",
-        "Protocol": f"{group.protocol}. Each user's newest item is the test item, the one before it validation. "
-        "Its choices: " + "; ".join(about.values()) + ".",
+        "Protocol": f"{group.protocol}. Its choices: " + "; ".join(about.values()) + ".",
         "Selection": f"The round is selected on validation {rule['select_on']}; test is read for that round only. "
         "Methods stand in the order of their test figures: who wants to choose one should do so on validation.",
         "Leak counter": leak(group),
