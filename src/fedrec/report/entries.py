@@ -99,7 +99,8 @@ def _read(path: Path) -> Entry | str:
     if config.all_data:
         return f"{path} was trained on all data: nothing was held out, so there are no figures to report"
     if config.protocol.held_out > 1 or config.protocol.split == "temporal":
-        return f"{path} holds out several items of a user ({config.protocol.name}): a report draws runs that hold out one"
+        why = f"holds out several items of a user ({config.protocol.name})"
+        return f"{path} {why}: a report draws runs that hold out one"
     lacking = [name for name in NEEDED if result.get(name, ...) is ...]
     if lacking or not isinstance(result["test"], dict) or not result["controls"]:
         raise FedrecError(
