@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fedrec.core.protocol import Protocol as Protocol
     from fedrec.data.load import load as load
     from fedrec.data.split import split as split
+    from fedrec.report.plots import Plots as Plots
     from fedrec.runs.api import open as open
     from fedrec.runs.api import resume as resume
     from fedrec.runs.api import run as run
@@ -34,6 +35,7 @@ _PLACES = {
     "compare": "fedrec.study.compare",
     "Comparison": "fedrec.study.compare",
     "tune": "fedrec.study.tune",
+    "Plots": "fedrec.report.plots",
     "FedrecError": "fedrec.core.errors",
 }
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, compare, data, doctor, methods, recommend, reproduce, run, tune
+from fedrec.cli import bench, compare, data, doctor, methods, recommend, report, reproduce, run, tune
 from fedrec.cli.terminal import any_letter, complain
 from fedrec.study.processes import WORKER, end_with_parent
 
@@ -27,6 +27,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)
+app.command("report")(report.report)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

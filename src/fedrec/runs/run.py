@@ -21,6 +21,7 @@ from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import rank_full, rank_sampled
+from fedrec.figures.notebook import run_html
 from fedrec.methods.central.base import Central, CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem
 from fedrec.methods.central.sasrec import Attentive
@@ -52,6 +53,8 @@ from fedrec.simulate.simulation import Simulation
 if TYPE_CHECKING:
     import polars as pl
 
+    from fedrec import Plots
+
 MODEL = "model.npz"  # of a yardstick
 
 
@@ -77,6 +80,17 @@ class Run:
             f"{self.method.label} on {self.config.data}, {self.config.protocol.name}, seed {self.config.seed}"
         )
         return f"Run({about}: {said})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return run_html(self.result)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of this run: ``run.plot.convergence()``. They are drawn with altair, an extra."""
+        import fedrec  # the surface knows the room, which lies below this one
+
+        return fedrec.Plots(self)
 
     def _measured(self, what: str) -> dict[str, Any]:
         if self.config.all_data:
@@ -126,9 +140,10 @@ class Run:
 
     def evaluate(self, view: View | None = None, full: bool = False) -> dict[str, float]:
         """Test figures of the selected round under another view."""
-        return summary(self._ranks(view, full))
+        return summary(self.ranks_under(view, full))
 
-    def _ranks(self, view: View | None, full: bool) -> Ranks:
+    def ranks_under(self, view: View | None = None, full: bool = False) -> Ranks:
+        """Where each user's test item comes in the selected round, under a view."""
         self._measured("test")
         rank = rank_full if full else rank_sampled
         return rank(self.scorer(view), Exam(self.split), "test", self.threads, blocks_of(self.training))
