@@ -5,7 +5,6 @@ What is finished is found again: stop it at any time.
 
 python benchmarks/recent.py                                 # everything (hours)
 python benchmarks/recent.py --data ml-100k --only fedmf     # one method on one data set
-python benchmarks/recent.py --page-only                     # the table from what is finished
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ from itertools import product
 from pathlib import Path
 
 from fedrec.core.files import write
-from fedrec.study.compare import Case, Line, compare, finished, holm, paired
+from fedrec.study.case import Case, Line
+from fedrec.study.compare import compare_cases
+from fedrec.study.paired import holm, paired
 
 FUSED = ["fedmf", "pfedrec", "fedrecon", "fedrap", "fedrecon+dualper"]
 NEURAL = ["fedncf", "fedncf+dualper", "fedneumf", "fedrecgel"]
@@ -74,34 +75,22 @@ def main() -> None:
     parser.add_argument("--data", action="append", choices=DATA, help="these data sets only; repeatable")
     parser.add_argument("--only", action="append", choices=METHODS, help="these methods only; repeatable")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument(
-        "--slow", type=float, default=300, help="seconds of a run beyond which one seed is enough"
-    )
     parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--page-only", action="store_true", help="train nothing, write the table")
     asked = parser.parse_args()
 
-    def say(text: str) -> None:
-        print(text, flush=True)
+    def lines(cases: Sequence[Case], seeds: int) -> Sequence[Line]:
+        return compare_cases(cases, asked.results, seeds, threads=asked.threads, tables=False).lines
 
-    if not asked.page_only:
-        for data, method in product(asked.data or DATA, asked.only or METHODS):
-            case = chosen(compare(candidates(method), asked.results, 1, threads=asked.threads, say=say))
-            if case is not None:
-                cases = pair(method, case, data)
-                compare(cases, asked.results, asked.seeds, threads=asked.threads, slow=asked.slow, say=say)
     text: list[str] = []
-    for data in DATA:
+    for data in asked.data or DATA:
         found = []
-        for method in METHODS:
-            case = chosen(finished(candidates(method), asked.results, 1))
-            lines = finished(pair(method, case, data), asked.results, asked.seeds) if case else []
-            if case and len(lines) == 2:
-                found.append((method, case, *lines))
+        for method in asked.only or METHODS:
+            case = chosen(lines(candidates(method), 1))
+            if case is not None:
+                without, over = lines(pair(method, case, data), asked.seeds)
+                found.append((method, case, without, over))
+                print("\n".join(table(data, found)), flush=True)
         text += table(data, found)
-    if not text:
-        parser.error(f"nothing is finished in {asked.results}: {asked.page} stays as it is")
-    print("\n".join(text))
     before, _, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     write(asked.page, "\n".join([before + BEGIN, "", *text, END]) + after)
