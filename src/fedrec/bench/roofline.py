@@ -18,7 +18,8 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from fedrec.clients.kernels.steps import FAST, F, residuals
+from fedrec.clients.kernels.steps import residuals
+from fedrec.core.entropy import FAST, F
 from fedrec.core.rng import bits
 
 REPEATS = 5

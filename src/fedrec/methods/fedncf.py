@@ -14,7 +14,8 @@ from pydantic import Field
 
 from fedrec.core.federated import Group
 from fedrec.core.gradient import GradientMethod
-from fedrec.core.layers import mlp, mlp_slots
+from fedrec.core.kernel import Kernel, Mlp
+from fedrec.core.layers import mlp, mlp_names, mlp_slots
 from fedrec.core.optim import SGD
 from fedrec.core.recipe import Recipe, layers, linear, relu, rows, side_by_side, times, vector
 from fedrec.core.settings import Search
@@ -47,6 +48,9 @@ class Layers(GradientMethod):
 
     def recipe(self, catalog: Catalog) -> Recipe | None:
         return Recipe(layers("layer", len(self.hidden) + 1, side_by_side(vector("user"), rows("items"))))
+
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return Mlp("items", "user", *mlp_names("layer", len(self.hidden) + 1))
 
 
 class NeuMF(GradientMethod):
