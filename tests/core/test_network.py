@@ -45,7 +45,9 @@ def test_network_is_that_of_pytorch(
     for name, at in where.items():
         theta[at] = rng.normal(size=at.shape) / np.sqrt(max(at.shape[-1], 1) if at.ndim else 1)
         arrays[name] = torch.from_numpy(theta[at].astype(np.float64)).requires_grad_()
-    assert sum(at.size for at in where.values()) == len(np.unique(np.concatenate([a.ravel() for a in where.values()])))
+    assert sum(at.size for at in where.values()) == len(
+        np.unique(np.concatenate([a.ravel() for a in where.values()]))
+    )
     e, f = (rng.normal(size=(samples, width)).astype(np.float32) for width in (row, product))
     y = rng.integers(0, 2, samples).astype(np.float32)
     weights = rng.uniform(0.1, 1, samples).astype(np.float32)
@@ -55,8 +57,13 @@ def test_network_is_that_of_pytorch(
     for layer in range(len(hidden)):
         h = torch.relu(h @ arrays["weights", layer].T + arrays["biases", layer])
     last = len(hidden)
-    x = torch.cat([arrays["vector", 1] * rows[1], h], dim=1) @ arrays["weights", last] + arrays["biases", last]
-    terms = torch.nn.functional.binary_cross_entropy_with_logits(x, torch.from_numpy(y).double(), reduction="none")
+    x = (
+        torch.cat([arrays["vector", 1] * rows[1], h], dim=1) @ arrays["weights", last]
+        + arrays["biases", last]
+    )
+    terms = torch.nn.functional.binary_cross_entropy_with_logits(
+        x, torch.from_numpy(y).double(), reduction="none"
+    )
     loss = (terms * torch.from_numpy(weights)).sum()
     loss.backward()
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.entropy import FAST, F, sigmoid_softplus
-from fedrec.core.products import LANES, multiply, multiply_positive, multiply_where, padded, stride
+from fedrec.core.products import LANES, add_rows, multiply, multiply_positive, multiply_where, padded, stride
 from fedrec.core.slots import Array
 
 TILE = 64  # samples
@@ -117,16 +117,18 @@ class Memory(NamedTuple):
     factors: Array  # w_u ⊙ u
     sums: Array  # Σ r f
     zeros: Array
+    one: Array  # 1, then zeros
 
 
 @nb.njit(cache=True, nogil=True)
 def make_memory(net: Net, samples: int) -> Memory:
     """For batches of at most so many samples."""
-    widest = net.widest
+    widest, one = net.widest, np.zeros(LANES, F)
+    one[0] = F(1)
     return Memory(
         np.zeros(net.turned[-1], F), np.zeros(net.hidden[-1], F), np.zeros(net.hidden[-1], F),
         np.zeros(samples + TILE, F), np.zeros(samples + TILE, F), np.zeros(widest, F), np.zeros(widest, F),
-        np.zeros(widest, F), np.zeros(widest, F),
+        np.zeros(widest, F), np.zeros(widest, F), one,
     )  # fmt: skip
 
 
@@ -202,61 +204,116 @@ def gradient(
     """
     prepare(net, theta, memory)
     h, d, r, last = memory.hidden, memory.deltas, memory.slopes, len(net.widths) - 1
-    g[:] = F(0)
-    products, value = memory.sums, F(0)
-    products[:] = F(0)
+    none, output, value = memory.zeros, net.widths[last], F(0)
+    for i in range(net.size):
+        g[i] = F(0)
+    for j in range(net.product):
+        memory.sums[j] = F(0)
     for start in range(0, len(y), TILE):
         count = min(TILE, len(y) - start)
+        lines = _padded(count)
         forward(net, theta, memory, e, f, start, count)
-        for k in range(start, start + count):
-            sigmoid, softplus = sigmoid_softplus(memory.logits[k])
-            value += weights[k] * (softplus - memory.logits[k] * y[k])
-            r[k] = (sigmoid - y[k]) * weights[k]
-        width, at = net.widths[last], net.hidden[last]
-        row = net.strides[last]
-        for k in range(count):
-            slope = r[start + k]
-            for j in range(width):
-                shown = h[at + k * row + j]
-                g[net.output + j] += slope * shown
-                d[at + k * row + j] = slope * theta[net.output + j] if shown > F(0) else F(0)
-            g[net.bias] += slope
-            line = (start + k) * net.product_stride
-            for j in range(net.product):
-                products[j] += slope * f[line + j]
+        value += _slopes(memory.logits, y, weights, start, start + count, r)
+        at, row = net.hidden[last], net.strides[last]
+        if layers:
+            add_rows(g, net.output, r, start, 1, h, at, row, _padded(output), count)
+            add_rows(g, net.bias, r, start, 1, memory.one, 0, 0, LANES, count)
+        if net.product > 0:
+            line, width = start * net.product_stride, _padded(net.product)
+            add_rows(memory.sums, 0, r, start, 1, f, line, net.product_stride, width, count)
             if rows:
-                for j in range(net.product):
-                    f[line + j] = slope * memory.factors[j]
+                multiply(
+                    f,
+                    line,
+                    net.product_stride,
+                    none,
+                    0,
+                    0,
+                    r,
+                    start,
+                    1,
+                    1,
+                    memory.factors,
+                    0,
+                    0,
+                    lines,
+                    width,
+                    1,
+                )
+        multiply_where(
+            d, at, row, none, 0, 0, r, start, 1, 1, theta, net.output, 0, lines, _padded(output), 1, h
+        )
         for layer in range(last, -1, -1):
-            width, before, at = net.widths[layer], net.inputs[layer], net.hidden[layer]
+            width, before, at = net.widths[layer], _padded(net.inputs[layer]), net.hidden[layer]
             row, row_before, own = net.strides[layer], net.input_strides[layer], net.weights[layer]
             if layers or (vectors and layer == 0):
-                for k in range(count):
-                    for j in range(width):
-                        g[net.biases[layer] + j] += d[at + k * row + j]
+                add_rows(g, net.biases[layer], memory.one, 0, 0, d, at, row, _padded(width), count)
+            source, origin = (e, start * row_before) if layer == 0 else (h, net.hidden[layer - 1])
             if layers:
-                source, origin = (e, start * net.row_stride) if layer == 0 else (h, net.hidden[layer - 1])
                 multiply(
                     g, own, row_before, g, own, row_before, d, at, 1, row, source, origin, row_before,
-                    _padded(width), _padded(before), count,
+                    _padded(width), before, count,
                 )  # fmt: skip
             if layer > 0:
                 multiply_where(
-                    d, net.hidden[layer - 1], row_before, memory.zeros, 0, 0, d, at, row, 1, theta, own, row_before,
-                    _padded(count), _padded(before), width, h,
-                )  # fmt: skip
+                    d,
+                    origin,
+                    row_before,
+                    none,
+                    0,
+                    0,
+                    d,
+                    at,
+                    row,
+                    1,
+                    theta,
+                    own,
+                    row_before,
+                    lines,
+                    before,
+                    width,
+                    h,
+                )
             elif rows:
                 multiply(
-                    e, start * net.row_stride, row_before, memory.zeros, 0, 0, d, at, row, 1, theta, own, row_before,
-                    _padded(count), _padded(before), width,
-                )  # fmt: skip
+                    e,
+                    origin,
+                    row_before,
+                    none,
+                    0,
+                    0,
+                    d,
+                    at,
+                    row,
+                    1,
+                    theta,
+                    own,
+                    row_before,
+                    lines,
+                    before,
+                    width,
+                )
     row = net.vector_stride
-    for o in range(net.widths[0]):
+    for o in range(net.widths[0] if net.vector > 0 else 0):
         slope = g[net.biases[0] + o]
         for i in range(net.vector):
             g[net.weights_v + o * row + i] = slope * theta[i]
             g[i] += slope * theta[net.weights_v + o * row + i]
     for j in range(net.product):
-        g[net.output_times + j] = products[j] * theta[net.times + j]
-        g[net.times + j] = products[j] * theta[net.output_times + j]
+        g[net.output_times + j] = memory.sums[j] * theta[net.times + j]
+        g[net.times + j] = memory.sums[j] * theta[net.output_times + j]
+    return value
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _slopes(logits: Any, y: Any, weights: Any, start: int, end: int, r: Any) -> Any:
+    """r = (σ(x) − y) · weight, and Σ weight · cross-entropy.
+
+    A logit that is not finite makes the value NaN (x·y), by which a client is dropped.
+    """
+    value = F(0)
+    for k in range(start, end):
+        sigmoid, softplus = sigmoid_softplus(logits[k])
+        value += weights[k] * (softplus - logits[k] * y[k])
+        r[k] = (sigmoid - y[k]) * weights[k]
     return value

@@ -78,7 +78,8 @@ def _tile(rows: int, groups: int, kind: int) -> Any:
             builder.position_at_end(body)
             line = builder.mul(k, arguments[b_row])
             factors = [
-                builder.load(vector_at(right, builder.add(line, word(LANES * j))), align=4) for j in range(groups)
+                builder.load(vector_at(right, builder.add(line, word(LANES * j))), align=4)
+                for j in range(groups)
             ]
             column, added = builder.mul(k, arguments[a_next]), []
             for i in range(rows):
@@ -113,6 +114,7 @@ def _tile(rows: int, groups: int, kind: int) -> Any:
 _wide, _narrow = _tile(FEW, 2, AS_IT_IS), _tile(MANY, 1, AS_IT_IS)
 _wide_positive, _narrow_positive = _tile(FEW, 2, POSITIVE), _tile(MANY, 1, POSITIVE)
 _wide_where, _narrow_where = _tile(FEW, 2, WHERE), _tile(MANY, 1, WHERE)
+_wide_line, _narrow_line = _tile(1, 2, AS_IT_IS), _tile(1, 1, AS_IT_IS)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -179,3 +181,16 @@ def multiply_where(
                 c, c0 + i * c_row + j, c_row, s, s0 + i * s_row + j, s_row, a, a0 + i * a_row, a_row, a_next,
                 b, b0 + j, b_row, depth, h,
             )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def add_rows(
+    c: Any, c0: int, a: Any, a0: int, a_next: int, b: Any, b0: int, b_row: int, columns: int, depth: int
+) -> None:
+    """c[j] += Σ_k a[k] b[k, j]."""
+    j = 0
+    while j + 2 * LANES <= columns:
+        _wide_line(c, c0 + j, 0, c, c0 + j, 0, a, a0, 0, a_next, b, b0 + j, b_row, depth, c)
+        j += 2 * LANES
+    if j < columns:
+        _narrow_line(c, c0 + j, 0, c, c0 + j, 0, a, a0, 0, a_next, b, b0 + j, b_row, depth, c)

@@ -83,6 +83,11 @@ class NeuMF(GradientMethod):
         deep = relu(layers("layer", len(self.hidden), both))
         return Recipe(linear("output_w", "output_b", side_by_side(times("user", rows("items")), deep)))
 
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        weights, biases = mlp_names("layer", len(self.hidden))
+        product = ("user", "items")
+        return Mlp("items_mlp", "user_mlp", (*weights, "output_w"), (*biases, "output_b"), product)
+
 
 class Averaged(GradientMethod):
     """Clients train user, items and layers by SGD; their moves are averaged."""

@@ -87,7 +87,11 @@ class MlpClients:
             adam = isinstance(how, Adam) and how.keeps and set(group.names) <= set(vectors)
             if not (adam or isinstance(how, SGD | Gradient)):
                 return f"local {type(how).__name__} of '{group.names[0]}' has no kernel"
-            if self.shape.in_turn and group.owner != "shared" and any(n in (*self.tables, *self.ours) for n in seen):
+            if (
+                self.shape.in_turn
+                and group.owner != "shared"
+                and any(n in (*self.tables, *self.ours) for n in seen)
+            ):
                 return f"'{seen[0]}' moves before '{group.names[0]}'"
             seen += group.names
         if unknown := set(seen) - {*self.places, *self.tables}:
@@ -134,19 +138,17 @@ class MlpClients:
         for name in self.ours:
             theta[self.places[name]] = shared[name]
         private = np.zeros((len(weights), self.private), np.float32)
-        for name in self.mine:
-            private[:, self.places[name]] = lines[name]
-        moments = [np.zeros((len(weights), self.net.vectors if self._adam else 0), np.float32) for _ in "mv"]
-        steps = np.zeros((len(weights), 2), np.float32)
-        for i, name in enumerate(self.vectors):
-            if name and self._adam:
-                for moment, values in zip("mv", moments, strict=True):
-                    values[:, self.places[name]] = lines[f"adam.{name}.{moment}"]
-                steps[:, i] = lines[f"adam.{name}.t"]
+        for mine in self.mine:
+            private[:, self.places[mine]] = lines[mine]
+        size = self.net.vectors if self._adam else 0
+        m, v, t = (np.zeros((len(weights), width), np.float32) for width in (size, size, 2))
+        for i, vector in enumerate(self.vectors):
+            if vector and self._adam:
+                at = self.places[vector]
+                m[:, at], v[:, at] = lines[f"adam.{vector}.m"], lines[f"adam.{vector}.v"]
+                t[:, i] = lines[f"adam.{vector}.t"]
         tables = [np.ascontiguousarray(shared[n]) for n in self.tables]
-        return Model(
-            tables[0], tables[1] if len(tables) > 1 else NO_ROWS, theta, private, *moments, steps, weights
-        )
+        return Model(tables[0], tables[1] if len(tables) > 1 else NO_ROWS, theta, private, m, v, t, weights)
 
     @property
     def _adam(self) -> bool:
@@ -157,7 +159,9 @@ class MlpClients:
         lines = {name: model.private[:, self.places[name]] for name in self.mine}
         for i, name in enumerate(self.vectors):
             if name and self._adam:
-                lines |= {f"adam.{name}.{k}": v[:, self.places[name]] for k, v in (("m", model.m), ("v", model.v))}
+                lines |= {
+                    f"adam.{name}.{k}": v[:, self.places[name]] for k, v in (("m", model.m), ("v", model.v))
+                }
                 lines[f"adam.{name}.t"] = model.t[:, i].copy()
         return lines
 

@@ -152,8 +152,12 @@ def _end(own: Own, model: Model, c: int, items: Any, out: Outcome) -> None:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _score(net: Net, own: Own, model: Model, place: Any, base: int, line: Any, room: Room, scores: Any) -> None:
-    """Scores of a line of items: the client's own rows where it holds some."""
+def _score(
+    net: Net, own: Own, model: Model, place: Any, base: int, line: Any, room: Room, scores: Any
+) -> None:
+    """Scores of a line of items: the client's own rows where it holds some, other shared arrays as downloaded."""
+    for i in range(model.private.shape[1], net.size):
+        own.theta[i] = model.theta[i]
     prepare(net, own.theta, room.memory)
     for start in range(0, len(line), TILE):
         count = min(TILE, len(line) - start)
@@ -229,7 +233,19 @@ def train_shard(
         mine = touched[:held]
         _begin(own, model, c, mine)
         loss = train_client(
-            net, own, slots[:n], len(positives), per_positive, rule, streams, key, room, chosen, order, rows, y
+            net,
+            own,
+            slots[:n],
+            len(positives),
+            per_positive,
+            rule,
+            streams,
+            key,
+            room,
+            chosen,
+            order,
+            rows,
+            y,
         )
         out.losses[c] = loss
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
@@ -239,24 +255,22 @@ def train_shard(
             sent += held
         else:  # dropped: the device is as before the round
             _begin(own, model, c, mine)
+        if len(out.kept_ptr):
+            _keep(own, model, c, mine, out)
         trained = ticks()
         if len(out.lines):
             _score(net, own, model, place, base, out.lines[c], room, out.scores[c])
-        if len(out.kept_ptr):
-            _keep(own, model, c, mine, out)
         base += held
         if base > FULL:  # numbers run out: start again
             place[:] = -1
             base = np.int64(0)
         out.spent[0] += trained - begin
         out.spent[1] += ticks() - trained
-    return sent
+    return sent  # type: ignore[return-value]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def score_lines(
-    net: Net, model: Model, own_e: Any, own_f: Any, items: Any, out: Any
-) -> None:
+def score_lines(net: Net, model: Model, own_e: Any, own_f: Any, items: Any, out: Any) -> None:
     """Scores of a line of items per client, or of the whole catalogue where ``items`` is empty.
 
     ``own_*``: the clients' own rows, by which clients, which items, and the rows themselves.

@@ -94,12 +94,6 @@ def _scatter(table: Any, rows: Any, g: Any, factor: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _copy(source: Any, target: Any, first: int, end: int) -> None:
-    for i in range(first, end):
-        target[i] = source[i]
-
-
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _length(sums: Any, rows: Any, seen: Any) -> Any:
     """‖gradient‖² of the rows of a batch, each row counted once. ``seen`` is scratch, zero before and after."""
     total = F(0)
@@ -133,6 +127,7 @@ def _perturb(theta: Any, g: Any, first: int, end: int, radius: Any, squares: Any
 def _adam(net: Net, own: Own, g: Any, rates: Any, terms: Any) -> None:
     """A step of Adam (Kingma & Ba, ICLR 2015) of the vectors that have a rate."""
     beta1, beta2, epsilon = F(terms[0]), F(terms[1]), F(terms[2])
+    rest1, rest2 = F(1 - terms[0]), F(1 - terms[1])  # before they are rounded
     for which in range(2):
         if rates[which] > 0:
             own.t[which] += F(1)
@@ -141,8 +136,8 @@ def _adam(net: Net, own: Own, g: Any, rates: Any, terms: Any) -> None:
             scale = F(1 / (1 - terms[1] ** steps))
             start = net.times if which else 0
             for i in range(start, start + (net.product if which else net.vector)):
-                own.m[i] = beta1 * own.m[i] + (F(1) - beta1) * g[i]
-                own.v[i] = beta2 * own.v[i] + (F(1) - beta2) * g[i] * g[i]
+                own.m[i] = beta1 * own.m[i] + rest1 * g[i]
+                own.v[i] = beta2 * own.v[i] + rest2 * g[i] * g[i]
                 own.theta[i] -= rate * own.m[i] / (np.sqrt(own.v[i] * scale) + epsilon)
 
 
@@ -154,7 +149,7 @@ def step(net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Ro
     gradient is known (look 0), each owner's is taken again at the worst point within a radius of its arrays, the
     other's left where they are: the private part's (look 1), then the shared part's (look 2).
     """
-    g, found, value = room.g, room.g_there, F(0)
+    g, value = room.g, F(0)
     sharp_private, sharp_shared = rule.radius_private > 0, rule.radius_shared > 0
     for turn in range(2 if rule.in_turn else 1):
         vectors = rule.moves[phase, VECTORS] and turn == 0
@@ -181,21 +176,33 @@ def step(net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Ro
                 of_vectors, of_layers = False, ours and sharp_shared
             if look == 2 and sharp_shared and moves:
                 squares = _length(room.e_sums, rows, room.seen) + _length(room.f_sums, rows, room.seen)
-            factor = _perturb(own.theta, g, start, stop, radius, squares, room.there)
-            _gather(own.e, room.e_sums, factor if look == 2 and sharp_shared else F(0), rows, room.e)
-            _gather(own.f, room.f_sums, factor if look == 2 and sharp_shared else F(0), rows, room.f)
+            factor = F(0)
+            if look > 0:
+                factor = _perturb(own.theta, g, start, stop, radius, squares, room.there)
+            point, found = (own.theta, g) if look == 0 else (room.there, room.g_there)
+            _gather(own.e, room.e_sums, factor if look == 2 else F(0), rows, room.e)
+            _gather(own.f, room.f_sums, factor if look == 2 else F(0), rows, room.f)
             loss = gradient(
-                net, room.there, room.memory, room.e, room.f, y, room.weights, of_vectors, of_layers, of_rows, found
+                net,
+                point,
+                room.memory,
+                room.e,
+                room.f,
+                y,
+                room.weights,
+                of_vectors,
+                of_layers,
+                of_rows,
+                found,
             )
             if look == 0:
                 value = loss
                 if sharp_shared and moves:
                     _scatter(room.e_sums, rows, room.e, F(1))
                     _scatter(room.f_sums, rows, room.f, F(1))
-                start, stop = first, end
-                _copy(found, g, common, net.size)
-            if look < 2 or sharp_shared:
-                _copy(found, g, start, stop)
+            elif radius > 0:
+                for i in range(start, stop):
+                    g[i] = found[i]
         if sharp_shared and moves:
             for row in rows:
                 for j in range(room.e_sums.shape[1]):
