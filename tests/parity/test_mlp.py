@@ -72,7 +72,7 @@ def test_compiled_equals_plain_for_either_radius(spec: str, radii: tuple[float, 
 
 
 @pytest.mark.parametrize(
-    "options", [{"clients_per_round": 0.4}, {"channel": [Laplace(0.001)]}, {"seed": 7}]
+    "options", [{"clients_per_round": 0.4}, {"channel": [Laplace(strength=0.001)]}, {"seed": 7}]
 )
 @pytest.mark.parametrize("spec", ["fedncf+dualper", "pfedrec", "fedneumf"])
 def test_compiled_equals_plain_with_options(spec: str, options: dict[str, Any]) -> None:
