@@ -104,10 +104,17 @@ def _begin(own: Own, model: Model, c: int, items: Any) -> None:
     for i in range(2):
         own.t[i] = model.t[c, i]
     for row in range(len(items)):
-        for j in range(model.e.shape[1]):
-            own.e[row, j] = model.e[items[row], j]
-        for j in range(model.f.shape[1]):
-            own.f[row, j] = model.f[items[row], j]
+        _put(model.e, items[row], own.e, row)
+        _put(model.f, items[row], own.f, row)
+
+
+@nb.njit(cache=True, nogil=True)
+def _put(table: Any, item: int, own: Any, row: int) -> None:
+    """A row of a table. Padding is set as well: another client may have left there what is no number."""
+    for j in range(table.shape[1]):
+        own[row, j] = table[item, j]
+    for j in range(table.shape[1], own.shape[1]):
+        own[row, j] = F(0)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
