@@ -81,6 +81,8 @@ class MlpClients:
         return next(filter(None, (self._other_moves(phase, vectors) for phase in plan)), None)
 
     def _other_moves(self, phase: Phase, vectors: list[str]) -> str | None:
+        if phase.recency is not None:
+            return "samples that weigh by their age have no kernel for networks"
         seen: list[str] = []
         for group in phase.groups:
             how = group.optimizer
