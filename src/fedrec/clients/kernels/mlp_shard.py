@@ -211,8 +211,8 @@ def train_shard(
     items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
     chosen, order, rows = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     y = np.empty(most, F)
-    sharp = rule.radius_shared > 0
-    room = make_room(net, most if sharp else np.int64(0), most if rule.at_once else min(rule.batch, most))
+    by_row = rule.radius_shared > 0 or rule.at_once  # gradients are added up by row
+    room = make_room(net, most if by_row else np.int64(0), most if rule.at_once else min(rule.batch, most))
     own = Own(
         np.zeros(net.size, F), np.zeros((most, net.row_stride), F), np.zeros((most, net.product_stride), F),
         np.zeros(model.m.shape[1], F), np.zeros(model.m.shape[1], F), np.zeros(2, F),

@@ -94,6 +94,19 @@ def _scatter(table: Any, rows: Any, g: Any, factor: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _move_rows(table: Any, sums: Any, rows: Any, g: Any, rate: Any) -> None:
+    """Move each row once, by all its samples: where the move is the gradient that is sent, it is rounded once.
+
+    ``sums`` is scratch, zero before and after.
+    """
+    _scatter(sums, rows, g, F(1))
+    for k in range(len(rows)):
+        for j in range(table.shape[1]):
+            table[rows[k], j] -= rate * sums[rows[k], j]
+            sums[rows[k], j] = F(0)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _length(sums: Any, rows: Any, seen: Any) -> Any:
     """‖gradient‖² of the rows of a batch, each row counted once. ``seen`` is scratch, zero before and after."""
     total = F(0)
@@ -213,7 +226,10 @@ def step(net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Ro
             _adam(net, own, g, rule.adam[phase], rule.adam_terms)
         for i in range(0 if vectors else net.vectors, net.size if layers else net.vectors):
             own.theta[i] -= rule.rates[phase, i] * g[i]
-        if moves:
+        if moves and rule.at_once:
+            _move_rows(own.e, room.e_sums, rows, room.e, rule.row_rates[phase, 0])
+            _move_rows(own.f, room.f_sums, rows, room.f, rule.row_rates[phase, 1])
+        elif moves:
             _scatter(own.e, rows, room.e, -rule.row_rates[phase, 0])
             _scatter(own.f, rows, room.f, -rule.row_rates[phase, 1])
     return value
