@@ -141,7 +141,7 @@ def test_the_gradients_sent_equal_plain_for_any_shape(
     for name, value in sums["plain"].items():
         apart = np.linalg.norm(value - sums["fused"][name])
         held = np.linalg.norm(simulation.server.state.shared[name])
-        assert apart < fused.TOLERANCE * np.linalg.norm(value) + 1e-7 * held, name
+        assert apart <= fused.TOLERANCE * np.linalg.norm(value) + 1e-7 * held, name
     for name, value in moments["plain"].items():
         assert fused.far(value, moments["fused"][name]) < fused.TOLERANCE, name
 
