@@ -133,7 +133,9 @@ def test_ncf_takes_the_steps_of_adam(hidden: tuple[int, ...], small_split: Split
     with torch.no_grad():
         grid = torch.meshgrid(torch.arange(5), torch.arange(small_split.data.n_items), indexing="ij")
         expected = logits(*grid).numpy()
-    np.testing.assert_allclose(method.scorer(held, small_split.train).all(some), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        method.scorer(held, small_split.train).all(some), expected, rtol=1e-3, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("name", ["mf", "ncf", "sasrec"])
