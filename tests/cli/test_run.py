@@ -137,7 +137,7 @@ def test_a_run_starts_with_what_another_learned(folder: Path) -> None:
         (["run", "fedmf", "--channel", "laplce=1"], "did you mean 'laplace'"),
         (["run", "ease", "--rounds", "5"], "not trained in rounds"),
         (["run", "ease", "--clients", "0.5"], "not federated"),
-        (["run", "fedncf", "--engine", "fused"], "runs on engine 'plain'"),
+        (["run", "fedrap", "--set", "regularizer=nuclear", "--engine", "fused"], "runs on engine 'plain'"),
         (["run", "fedmf", "--resume", "nowhere"], "is not a run folder"),
         (["run", "fedmf", "--start", "nowhere"], "nowhere is not a run folder"),
         (["run", "fedmf", "--threads", "0"], "at least 1"),

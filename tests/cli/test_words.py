@@ -165,10 +165,11 @@ def test_bench_without_torch(folder: Path) -> None:
     assert found["fused"]["clients_per_second"] > 0
     assert not {"plain", "loop"} & set(found)
     assert done.stderr.startswith("PyTorch is not installed")
-    none = fedrec(folder, "bench", "fedncf", "--data", "small.csv", code=WITHOUT_TORCH)
+    none = fedrec(folder, "bench", "fedpergnn", "--data", "small.csv", code=WITHOUT_TORCH)
     assert none.returncode == 2
     assert (
-        none.stderr == "error: fedncf runs on PyTorch, which is not installed: pip install 'fedrec[torch]'\n"
+        none.stderr
+        == "error: fedpergnn runs on PyTorch, which is not installed: pip install 'fedrec[torch]'\n"
     )
 
 

@@ -96,6 +96,48 @@ def test_mf_takes_the_steps_of_adam(small_split: Split) -> None:
     np.testing.assert_allclose(held["items"][touched], start["items"].detach()[touched], atol=2e-4)
 
 
+@pytest.mark.parametrize("hidden", [(5,), (9, 4, 3)])
+def test_ncf_takes_the_steps_of_adam(hidden: tuple[int, ...], small_split: Split) -> None:
+    """Two passes in batches are those of torch's Adam, weight decay included, and the scores those of its network."""
+    torch = pytest.importorskip("torch")
+    from torch.nn.functional import binary_cross_entropy_with_logits, linear
+
+    method = NCF(dim=4, hidden=hidden, lr=0.003, l2=0.01, batch_size=100)
+    held = start = Passes(method, small_split).state.server
+    model = {n: torch.tensor(v, requires_grad=True) for n, v in start.items() if not n.startswith("adam.")}
+    adam = torch.optim.Adam(model.values(), lr=0.003, weight_decay=0.01)
+
+    def logits(users: Any, items: Any) -> Any:
+        x = torch.cat([model["users"][users], model["items"][items]], dim=-1)
+        for layer in range(len(hidden) + 1):
+            x = linear(x if layer == 0 else torch.relu(x), model[f"layer_w{layer}"], model[f"layer_b{layer}"])
+        return x[..., 0]
+
+    for round in (1, 2):
+        samples = draw_pass(small_split.clients(), 0, round)
+        users, items, labels = (torch.from_numpy(np.asarray(part)) for part in samples)
+        total = 0.0
+        for first in range(0, len(users), 100):
+            part = slice(first, first + 100)
+            loss = binary_cross_entropy_with_logits(logits(users[part], items[part]), labels[part])
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            total += loss.item() * len(labels[part])
+        held, mean = method.one_pass(held, samples)
+        assert mean == pytest.approx(total / len(users), rel=1e-5)
+    for name, values in model.items():
+        found, expected = held[name], values.detach().numpy()
+        assert np.linalg.norm(found - expected) < 2e-4 * np.linalg.norm(expected), name
+    some = np.arange(5)
+    with torch.no_grad():
+        grid = torch.meshgrid(torch.arange(5), torch.arange(small_split.data.n_items), indexing="ij")
+        expected = logits(*grid).numpy()
+    np.testing.assert_allclose(
+        method.scorer(held, small_split.train).all(some), expected, rtol=1e-3, atol=1e-3
+    )
+
+
 @pytest.mark.parametrize("name", ["mf", "ncf", "sasrec"])
 def test_a_run_has_rounds_and_validation_selects_one(name: str, small: Interactions) -> None:
     run = fedrec.run(name, small, rounds=4, settings={"dim": 4})

@@ -195,7 +195,11 @@ def test_a_method_of_ones_own_is_found_again(small: Interactions, tmp_path: Path
             {"local": True, "channel": ["laplace=1"]},
             "--local uploads nothing, so --channel does not",
         ),
-        ("fedncf", {"engine": "fused"}, "engine 'fused' cannot run fedncf"),
+        (
+            "fedrap",
+            {"engine": "fused", "settings": {"regularizer": "nuclear"}},
+            "engine 'fused' cannot run fedrap",
+        ),
         ("ease", {"rounds": 3}, "ease is not trained in rounds, leave --rounds out"),
         ("ease", {"clients": 3}, "--clients does not apply to ease: it is not federated"),
         ("ease", {"channel": ["laplace=1"]}, "--channel does not apply to ease"),

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedrec.bench.loop import loop_clients_per_second
-from fedrec.bench.roofline import Rates, Work, bound_seconds
+from fedrec.bench.roofline import Rates, Work, bound_seconds, work_of
+from fedrec.channel.bytes import uploaded
 from fedrec.core.federated import Federated
 from fedrec.core.gradient import GradientMethod
-from fedrec.core.kernel import LogLinear
 from fedrec.core.optim import SGD, DecayingSGD
 from fedrec.core.slots import Catalog
 from fedrec.data.split import Split
@@ -51,25 +51,24 @@ def measure(
         }
         if "loop" in found:
             found[engine]["times_the_loop"] = split.n_users / best / found["loop"]["clients_per_second"]
-    declared = method.kernel(split.catalog)
-    if fused and rates is not None and isinstance(declared, LogLinear):
-        slots = method.slots(split.catalog)
-        dim = slots[declared.items].shape[1]
-        places = products = updates = 0.0
-        for phase in method.plan(split.catalog, 1):
-            seen = samples * phase.epochs * (1.0 if phase.part == "all" else 0.5)
-            places += seen
-            products += seen * (len(phase.groups) if declared.in_turn else 1)
-            updates += seen * len(phase.groups)
-        rows = records[-1].bytes_up / (4 * (dim + 1))
-        negatives = samples - len(split.train.items)
-        bound = bound_seconds(Work(negatives, places, products, updates, rows, dim), rates)
+    work = _work(method, split, samples, records[-1].bytes_up) if fused else None
+    if work is not None and rates is not None:
+        bound = bound_seconds(work, rates)
         found["roofline"] = {
             "seconds_per_round": bound,
             "times_the_roofline": found["fused"]["seconds_per_round"] / bound,
             **{f"{name}_per_second": value for name, value in asdict(rates).items()},
         }
     return found
+
+
+def _work(method: Federated, split: Split, samples: int, bytes_up: int) -> Work | None:
+    """What a round asks for at the least; the rows it touched follow from what was sent."""
+    wire = method.uploads(split.catalog).on_wire
+    alone = {n: s for n, s in wire.items() if not s.rows}
+    rest = bytes_up - uploaded(alone, split.n_users, 0, False)
+    rows = rest / max(uploaded(wire, 0, 1, False), 1)
+    return work_of(method, split.catalog, samples, len(split.train.items), rows)
 
 
 def has_torch() -> bool:

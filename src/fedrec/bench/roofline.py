@@ -3,7 +3,9 @@
 A log-linear round cannot avoid, per sample of a pass: an inner product and an exponential (twice where
 the parts move in turn), an addition of a scaled row for each part that moves, a random number for its
 place in the shuffle; one per negative; and, per touched row, reading it from the table and adding its
-move to the sums. Arithmetic and memory overlap, so the bound is the
+move to the sums. A round of a small network has products of matrices instead: the layers, the way back through
+them, and the gradients of the layers and of the rows where those move, at the rate of BLAS on large matrices.
+Arithmetic and memory overlap, so the bound is the
 larger of (arithmetic at the measured peak) and (bytes at the measured bandwidth).
 """
 
@@ -13,15 +15,22 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numba as nb
 import numpy as np
 
-from fedrec.clients.kernels.steps import FAST, F, residuals
+from fedrec.clients.kernels.steps import residuals
+from fedrec.core.blocks import single_threaded_blas
+from fedrec.core.entropy import FAST, F
+from fedrec.core.federated import Federated
+from fedrec.core.kernel import LogLinear, Mlp
 from fedrec.core.rng import bits
+from fedrec.core.slots import Catalog, Slot
 
 REPEATS = 5
+SIDE = 512  # of matrices that are multiplied
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,7 @@ class Rates:
     """Per second, all threads together."""
 
     flops: float  # multiply-adds on rows in the first-level cache, counted as two
+    products: float  # the same within products of large matrices (BLAS)
     exponentials: float
     randoms: float
     bytes: float  # streamed from and to memory
@@ -40,30 +50,79 @@ class Work:
 
     negatives: float  # random draws
     places: float  # of shuffles
-    products: float  # inner products
-    updates: float  # additions of a scaled row
-    rows: float  # touched
-    dim: int
+    flops: float  # of inner products and additions of scaled rows
+    products: float  # flops of products of matrices
+    exponentials: float
+    numbers: float  # of the touched rows
 
 
 def bound_seconds(work: Work, rates: Rates) -> float:
-    flops = 2.0 * work.dim * (work.products + work.updates)
     randoms = work.negatives + work.places
-    compute = flops / rates.flops + work.products / rates.exponentials + randoms / rates.randoms
-    moved = 4.0 * work.rows * work.dim * 3  # a row read, its sum read and written
+    compute = work.flops / rates.flops + work.products / rates.products
+    compute += work.exponentials / rates.exponentials + randoms / rates.randoms
+    moved = 4.0 * work.numbers * 3  # a row read, its sum read and written
     return max(compute, moved / rates.bytes)
+
+
+def work_of(
+    method: Federated, catalog: Catalog, samples: float, positives: float, rows: float
+) -> Work | None:
+    """What a round of all clients asks for: of so many samples and positives, so many rows touched."""
+    declared, slots = method.kernel(catalog), method.slots(catalog)
+    if not isinstance(declared, LogLinear | Mlp):
+        return None
+    places = flops = products = exponentials = 0.0
+    for phase in method.plan(catalog, 1):
+        seen = samples * phase.epochs * (1.0 if phase.part == "all" else 0.5)
+        places += seen
+        if isinstance(declared, LogLinear):
+            looks = len(phase.groups) if declared.in_turn else 1
+            flops += 2.0 * seen * slots[declared.items].shape[1] * (looks + len(phase.groups))
+        else:
+            looks, each = _network(declared, slots, {n for g in phase.groups for n in g.names})
+            products += seen * each
+        exponentials += seen * looks
+    tables = [
+        declared.items,
+        *(declared.product[1:] if isinstance(declared, Mlp) and declared.product else ()),
+    ]
+    numbers = rows * sum(slots[n].shape[1] for n in tables)
+    return Work(samples - positives, places, flops, products, exponentials, numbers)
+
+
+def _network(declared: Mlp, slots: dict[str, Slot], moved: set[str]) -> tuple[int, float]:
+    """How often a sample passes through the layers, and the flops of all that."""
+    widths = [slots[declared.items].shape[1], *(slots[n].shape[0] for n in declared.weights[:-1])]
+    inner = sum(a * b for a, b in pairwise(widths[1:])) + slots[declared.weights[-1]].shape[-1]
+    first = widths[0] * widths[1]
+    private = {n for n in moved if slots[n].owner != "shared"}
+    turns = [private, moved - private] if declared.in_turn else [moved]
+    looks, total = 0, 0.0
+    for names in filter(None, turns):
+        mine, ours = names & private, names - private
+        sharp = [(declared.radius_private, mine), (declared.radius_shared, ours)]
+        for part in [names, *(part for radius, part in sharp if radius > 0 and part)]:
+            looks += 1
+            total += first + 2 * inner  # through the layers, and back through all but the first
+            total += first + inner if part & set(declared.weights) else 0
+            total += first if declared.items in part else 0
+    return looks, 2.0 * total
 
 
 def measure_rates(threads: int) -> Rates:
     rng = np.random.default_rng(0)
     rows, w = rng.normal(size=(64, 128)).astype(F), np.zeros(128, F)
     x, y, r = rng.normal(size=4096).astype(F), np.zeros(4096, F), np.zeros(4096, F)
+    square = rng.normal(size=(SIDE, SIDE)).astype(F)
     big = [np.zeros(16_000_000, F) for _ in range(2 * threads)]
 
     def stream(thread: int) -> None:
         np.copyto(big[2 * thread], big[2 * thread + 1])
 
+    with single_threaded_blas():
+        matrices = _best(lambda t: square @ square, threads)
     return Rates(
+        products=2.0 * SIDE**3 * threads / matrices,
         flops=2.0
         * rows.size
         * 2000

@@ -10,7 +10,7 @@ import typer
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 
 DEFAULT = ["pfedrec", "fedmf", "fedrecon", "fedncf"]
-COMPILED = ["pfedrec", "fedmf", "fedrecon", "fedals"]
+COMPILED = ["pfedrec", "fedmf", "fedrecon", "fedncf", "fedals"]
 WITHOUT_TORCH = "PyTorch is not installed, so that the compiled engine alone is measured"
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fedrec.clients.engine import Engine, Setting
-from fedrec.clients.kernels import additive, leastsquares, loglinear
+from fedrec.clients.kernels import additive, leastsquares, loglinear, mlp
 from fedrec.clients.plain import Plain
 from fedrec.core.errors import FedrecError, nearest
-from fedrec.core.kernel import Additive, LeastSquares, LogLinear
+from fedrec.core.kernel import Additive, LeastSquares, LogLinear, Mlp
 
 ENGINES = ("auto", "plain", "fused")
 
@@ -18,6 +18,7 @@ KERNELS: dict[type, Callable[[Any, Setting], Engine]] = {
     LogLinear: loglinear.LogLinearClients,
     Additive: additive.AdditiveClients,
     LeastSquares: leastsquares.LeastSquaresClients,
+    Mlp: mlp.MlpClients,
 }
 
 

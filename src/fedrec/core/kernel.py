@@ -79,4 +79,22 @@ class LeastSquares:
     next_item: NextItem | None = None
 
 
-Kernel = LogLinear | Additive | LeastSquares
+@dataclass(frozen=True)
+class Mlp:
+    """score = output · [u ⊙ f ‖ hidden layers on [v ‖ e]] + bias, with ReLU after each hidden layer.
+
+    v and u are vectors of a client, e and f rows of an item. Cross-entropy, in the phases of the method's plan.
+    """
+
+    items: str  # e
+    vector: str | None  # v
+    weights: tuple[str, ...]  # of the hidden layers, then of the output
+    biases: tuple[str, ...]
+    product: tuple[str, str] | None = None  # u and f
+    in_turn: bool = False  # the private part first, then the shared part at the new private part
+    radius_private: float = 0.0  # sharpness-aware steps (FedRecGEL)
+    radius_shared: float = 0.0
+    at_once: bool = False  # one step a pass, on the sum of its batches' mean losses
+
+
+Kernel = LogLinear | Additive | LeastSquares | Mlp

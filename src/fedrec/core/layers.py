@@ -25,6 +25,11 @@ def mlp_slots(name: str, sizes: Sequence[int], owner: Owner, xavier: bool = Fals
     return slots
 
 
+def mlp_names(name: str, layers: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the weights and of the biases of so many layers."""
+    return tuple(f"{name}_w{i}" for i in range(layers)), tuple(f"{name}_b{i}" for i in range(layers))
+
+
 def mlp(p: Any, name: str, layers: int, *inputs: Any) -> Any:
     """Apply it: ReLU after every layer but the last.
 

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from fedrec.core.federated import Group
 from fedrec.core.gradient import GradientMethod
-from fedrec.core.layers import mlp, mlp_slots
+from fedrec.core.kernel import Kernel, Mlp
+from fedrec.core.layers import mlp, mlp_names, mlp_slots
 from fedrec.core.optim import SGD
 from fedrec.core.recipe import Recipe, layers, linear, relu, rows, side_by_side, times, vector
 from fedrec.core.settings import Search
@@ -48,6 +49,9 @@ class Layers(GradientMethod):
     def recipe(self, catalog: Catalog) -> Recipe | None:
         return Recipe(layers("layer", len(self.hidden) + 1, side_by_side(vector("user"), rows("items"))))
 
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return Mlp("items", "user", *mlp_names("layer", len(self.hidden) + 1))
+
 
 class NeuMF(GradientMethod):
     """The model of NeuMF: a product of vectors beside layers on other vectors."""
@@ -78,6 +82,11 @@ class NeuMF(GradientMethod):
         both = side_by_side(vector("user_mlp"), rows("items_mlp"))
         deep = relu(layers("layer", len(self.hidden), both))
         return Recipe(linear("output_w", "output_b", side_by_side(times("user", rows("items")), deep)))
+
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        weights, biases = mlp_names("layer", len(self.hidden))
+        product = ("user", "items")
+        return Mlp("items_mlp", "user_mlp", (*weights, "output_w"), (*biases, "output_b"), product)
 
 
 class Averaged(GradientMethod):

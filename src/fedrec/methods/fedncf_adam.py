@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from fedrec.core.federated import Batch, Context, Group, Params
 from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import Kernel, Mlp
 from fedrec.core.optim import Adam, Gradient
 from fedrec.core.recipe import Recipe
 from fedrec.core.serverstep import ServerAdam, moment_slots
@@ -75,6 +76,10 @@ class ServerSteps(GradientMethod):
     def recipe(self, catalog: Catalog) -> Recipe | None:
         model = super().recipe(catalog)
         return model and replace(model, one_step=True)
+
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        network = super().kernel(catalog)
+        return replace(network, at_once=True) if isinstance(network, Mlp) else None
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         gradients = {name: -move / total.weight for name, move in total.sums.items()}

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from fedrec.core.federated import Group, Params, RanksWith
 from fedrec.core.gradient import GradientMethod, Loss
-from fedrec.core.kernel import LogLinear
-from fedrec.core.layers import mlp, mlp_slots
+from fedrec.core.kernel import Kernel, LogLinear, Mlp
+from fedrec.core.layers import mlp, mlp_names, mlp_slots
 from fedrec.core.optim import SGD
 from fedrec.core.recipe import Recipe, layers, rows
 from fedrec.core.settings import Search
@@ -57,8 +57,10 @@ class PFedRec(GradientMethod):
         lr_items = self.lr * catalog.n_items * self.eta
         return [Group(score, SGD(self.lr), "private"), Group(("items",), SGD(lr_items), "shared")]
 
-    def kernel(self, catalog: Catalog) -> LogLinear | None:
-        return None if self.hidden else LogLinear("items", "score", "bias", in_turn=True)
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        if self.hidden:
+            return Mlp("items", None, *mlp_names("score", len(self.hidden) + 1), in_turn=True)
+        return LogLinear("items", "score", "bias", in_turn=True)
 
     def recipe(self, catalog: Catalog) -> Recipe | None:
         if self.hidden:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Group, Params, Phase, RanksWith
 from fedrec.core.gradient import Loss
-from fedrec.core.kernel import Kernel, LogLinear
+from fedrec.core.kernel import Kernel, LogLinear, Mlp
 from fedrec.core.method import Method
 from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Catalog
@@ -40,7 +40,7 @@ class DualPer(Wrapper):
 
     def kernel(self, catalog: Catalog) -> Kernel | None:
         base = self.base.kernel(catalog)
-        return replace(base, in_turn=True) if isinstance(base, LogLinear) else None
+        return replace(base, in_turn=True) if isinstance(base, LogLinear | Mlp) else None
 
     def recipe(self, catalog: Catalog) -> Recipe | None:
         return self.base.recipe(catalog)  # of the two turns a newcomer takes the private one

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from fedrec.core.federated import Group, Params
 from fedrec.core.gradient import Loss, gradient
-from fedrec.core.kernel import Kernel, LogLinear
+from fedrec.core.kernel import Kernel, LogLinear, Mlp
 from fedrec.core.recipe import Recipe
 from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog
@@ -44,7 +44,7 @@ class GEL(Wrapper):
 
     def kernel(self, catalog: Catalog) -> Kernel | None:
         base = self.base.kernel(catalog)
-        if not isinstance(base, LogLinear):
+        if not isinstance(base, LogLinear | Mlp):
             return None
         return replace(base, radius_private=self.radius_private, radius_shared=self.radius_shared)
 

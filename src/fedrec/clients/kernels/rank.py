@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from fedrec.clients.kernels.steps import FAST, F
+from fedrec.core.entropy import FAST, F
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST)

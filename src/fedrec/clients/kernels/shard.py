@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from fedrec.clients.engine import WILD
 from fedrec.clients.kernels.clock import ticks
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
-from fedrec.clients.kernels.steps import FAST, F, step
+from fedrec.clients.kernels.steps import step
+from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
-from fedrec.clients.kernels.steps import FAST, F
 from fedrec.clients.kernels.steps_additive import step
+from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array

@@ -15,7 +15,8 @@ from typing import Any
 
 import numba as nb
 
-from fedrec.clients.kernels.steps import FAST, F, move_rows, sigmoid_softplus
+from fedrec.clients.kernels.steps import move_rows
+from fedrec.core.entropy import FAST, F, sigmoid_softplus
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

@@ -1,0 +1,196 @@
+"""Products of small matrices in compiled code: S + A·B without packing, allocation or a call into BLAS.
+
+Operands of a client's layers fit into the nearest caches, where a call into BLAS costs more than the product
+itself. A tile of the result is held in registers while a loop runs down the common axis. Each number is summed in
+that order whatever the tile, so that a row's result does not depend on the rows beside it.
+
+Matrices lie in flat arrays and are named by (array, offset, stride of a row). Columns of B and of the result
+come in groups of ``LANES``; the result has rows in groups of ``LANES`` too. What lies there beyond a matrix is padding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+LANES = 8
+FEW, MANY = 4, 8  # rows of a tile that is two groups wide, and of one that is one group wide
+AS_IT_IS, POSITIVE, WHERE = range(3)
+
+
+def padded(width: int) -> int:
+    """Columns with their padding."""
+    return -(-width // LANES) * LANES
+
+
+def stride(width: int) -> int:
+    """Numbers from a row to the next: an odd count of groups, so that rows spread over the sets of a cache."""
+    return LANES * (-(-width // LANES) | 1) if width else 0
+
+
+def _tile(rows: int, groups: int, kind: int) -> Any:
+    """A tile of the result, of so many rows and groups of columns.
+
+    POSITIVE: negative numbers become 0. WHERE: 0 where an array that lies like the result is not above 0.
+    """
+
+    @intrinsic
+    def tile(
+        typing_context: Any, c: Any, c0: Any, c_row: Any, s: Any, s0: Any, s_row: Any, a: Any, a0: Any, a_row: Any,
+        a_next: Any, b: Any, b0: Any, b_row: Any, depth: Any, h: Any,
+    ) -> Any:  # fmt: skip
+        word, number = ir.IntType(64), ir.FloatType()
+        vector = ir.VectorType(number, LANES)
+        nowhere, zero = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0.0] * LANES)
+        first_lane = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            c, c0, c_row, s, s0, s_row, a, a0, a_row, a_next, b, b0, b_row, depth, h = range(15)
+
+            def start(array: int, offset: int) -> Any:
+                data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+                return builder.gep(data, [arguments[offset]])
+
+            def vector_at(place: Any, offset: Any) -> Any:
+                return builder.bitcast(builder.gep(place, [offset]), vector.as_pointer())
+
+            def at(row: int, by: int, group: int) -> Any:
+                return builder.add(builder.mul(arguments[by], word(row)), word(LANES * group))
+
+            def spread(value: Any) -> Any:
+                one = builder.insert_element(nowhere, value, ir.IntType(32)(0))
+                return builder.shuffle_vector(one, nowhere, first_lane)
+
+            result, left, right, before = start(c, c0), start(a, a0), start(b, b0), start(s, s0)
+            cells = [(i, j) for i in range(rows) for j in range(groups)]
+            begun = [builder.load(vector_at(before, at(i, s_row, j)), align=4) for i, j in cells]
+            entry = builder.block
+            head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
+            builder.branch(head)
+            builder.position_at_end(head)
+            k = builder.phi(word)
+            sums = [builder.phi(vector) for _ in cells]
+            builder.cbranch(builder.icmp_signed("<", k, arguments[depth]), body, done)
+            builder.position_at_end(body)
+            line = builder.mul(k, arguments[b_row])
+            factors = [
+                builder.load(vector_at(right, builder.add(line, word(LANES * j))), align=4)
+                for j in range(groups)
+            ]
+            column, added = builder.mul(k, arguments[a_next]), []
+            for i in range(rows):
+                place = builder.add(column, builder.mul(arguments[a_row], word(i)))
+                each = spread(builder.load(builder.gep(left, [place]), align=4))
+                for j in range(groups):
+                    product = builder.fmul(each, factors[j], flags=("contract",))
+                    added.append(builder.fadd(sums[groups * i + j], product, flags=("contract",)))
+            k.add_incoming(word(0), entry)
+            k.add_incoming(builder.add(k, word(1)), body)
+            for total, first, following in zip(sums, begun, added, strict=True):
+                total.add_incoming(first, entry)
+                total.add_incoming(following, body)
+            builder.branch(head)
+            builder.position_at_end(done)
+            for (i, j), total in zip(cells, sums, strict=True):
+                value = total
+                if kind == POSITIVE:  # what is not a number stays so
+                    value = builder.select(builder.fcmp_unordered(">", total, zero), total, zero)
+                elif kind == WHERE:
+                    shown = builder.load(vector_at(start(h, c0), at(i, c_row, j)), align=4)
+                    value = builder.select(builder.fcmp_ordered(">", shown, zero), total, zero)
+                builder.store(value, vector_at(result, at(i, c_row, j)), align=4)
+            return context.get_dummy_value()
+
+        n = types.intp
+        return types.void(c, n, n, s, n, n, a, n, n, n, b, n, n, n, h), generate
+
+    return tile
+
+
+_wide, _narrow = _tile(FEW, 2, AS_IT_IS), _tile(MANY, 1, AS_IT_IS)
+_wide_positive, _narrow_positive = _tile(FEW, 2, POSITIVE), _tile(MANY, 1, POSITIVE)
+_wide_where, _narrow_where = _tile(FEW, 2, WHERE), _tile(MANY, 1, WHERE)
+_wide_line, _narrow_line = _tile(1, 2, AS_IT_IS), _tile(1, 1, AS_IT_IS)
+
+
+@nb.njit(cache=True, nogil=True)
+def multiply(
+    c: Any, c0: int, c_row: int, s: Any, s0: int, s_row: int, a: Any, a0: int, a_row: int, a_next: int,
+    b: Any, b0: int, b_row: int, rows: int, columns: int, depth: int,
+) -> None:  # fmt: skip
+    """c[i, j] = s[i, j] + Σ_k a[i, k] b[k, j]; ``a_next`` is the step from k to k + 1."""
+    j = 0
+    while j + 2 * LANES <= columns:
+        for i in range(0, rows, FEW):
+            _wide(
+                c, c0 + i * c_row + j, c_row, s, s0 + i * s_row + j, s_row, a, a0 + i * a_row, a_row, a_next,
+                b, b0 + j, b_row, depth, c,
+            )  # fmt: skip
+        j += 2 * LANES
+    if j < columns:
+        for i in range(0, rows, MANY):
+            _narrow(
+                c, c0 + i * c_row + j, c_row, s, s0 + i * s_row + j, s_row, a, a0 + i * a_row, a_row, a_next,
+                b, b0 + j, b_row, depth, c,
+            )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def multiply_positive(
+    c: Any, c0: int, c_row: int, s: Any, s0: int, s_row: int, a: Any, a0: int, a_row: int, a_next: int,
+    b: Any, b0: int, b_row: int, rows: int, columns: int, depth: int,
+) -> None:  # fmt: skip
+    """The same, negative numbers taken as 0."""
+    j = 0
+    while j + 2 * LANES <= columns:
+        for i in range(0, rows, FEW):
+            _wide_positive(
+                c, c0 + i * c_row + j, c_row, s, s0 + i * s_row + j, s_row, a, a0 + i * a_row, a_row, a_next,
+                b, b0 + j, b_row, depth, c,
+            )  # fmt: skip
+        j += 2 * LANES
+    if j < columns:
+        for i in range(0, rows, MANY):
+            _narrow_positive(
+                c, c0 + i * c_row + j, c_row, s, s0 + i * s_row + j, s_row, a, a0 + i * a_row, a_row, a_next,
+                b, b0 + j, b_row, depth, c,
+            )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def multiply_where(
+    c: Any, c0: int, c_row: int, s: Any, s0: int, s_row: int, a: Any, a0: int, a_row: int, a_next: int,
+    b: Any, b0: int, b_row: int, rows: int, columns: int, depth: int, h: Any,
+) -> None:  # fmt: skip
+    """The same, 0 where ``h``, which lies like ``c``, is not above 0."""
+    j = 0
+    while j + 2 * LANES <= columns:
+        for i in range(0, rows, FEW):
+            _wide_where(
+                c, c0 + i * c_row + j, c_row, s, s0 + i * s_row + j, s_row, a, a0 + i * a_row, a_row, a_next,
+                b, b0 + j, b_row, depth, h,
+            )  # fmt: skip
+        j += 2 * LANES
+    if j < columns:
+        for i in range(0, rows, MANY):
+            _narrow_where(
+                c, c0 + i * c_row + j, c_row, s, s0 + i * s_row + j, s_row, a, a0 + i * a_row, a_row, a_next,
+                b, b0 + j, b_row, depth, h,
+            )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def add_rows(
+    c: Any, c0: int, a: Any, a0: int, a_next: int, b: Any, b0: int, b_row: int, columns: int, depth: int
+) -> None:
+    """c[j] += Σ_k a[k] b[k, j]."""
+    j = 0
+    while j + 2 * LANES <= columns:
+        _wide_line(c, c0 + j, 0, c, c0 + j, 0, a, a0, 0, a_next, b, b0 + j, b_row, depth, c)
+        j += 2 * LANES
+    if j < columns:
+        _narrow_line(c, c0 + j, 0, c, c0 + j, 0, a, a0, 0, a_next, b, b0 + j, b_row, depth, c)
