@@ -32,7 +32,10 @@ FIGURES = [("hr", False), ("ndcg", False), ("hr", True), ("ndcg", True)]
 
 def candidates(method: str) -> list[Case]:
     named = ({f"recent.{name}": value for name, value in settings.items()} for settings in GRID)
-    return [Case(f"{method}+recent", CHOSEN_ON, settings=settings) for settings in named]
+    return [
+        Case(f"{method}+recent", CHOSEN_ON, settings=settings, label=f"{method}+recent {number}")
+        for number, settings in enumerate(named)
+    ]
 
 
 def chosen(lines: Sequence[Line]) -> Case | None:
