@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedrec.clients.clients import Clients
 from fedrec.clients.engine import Wish
 from fedrec.clients.kernels.ages import ages_of
+from fedrec.clients.kernels.nextitem import NextItems
 from fedrec.clients.rehearsal import without_newest
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ragged, run_ends
@@ -167,4 +168,35 @@ def test_an_item_is_as_old_as_its_newest_meeting(met: list[int], ages: dict[int,
 def test_histories_without_their_newest() -> None:
     data = clients_of([[5, 2, 9], [], [7]])
     before = without_newest(data)
-    assert [before.of(u).tolist() for u in range(3)] == [[5, 2], [], []]
+    assert [before.of(u).tolist() for u in range(3)] == [[5, 2], [], [7]]  # a single one stays
+
+
+@pytest.mark.parametrize("engine", ["fused", "plain"])
+def test_a_device_that_has_met_nothing(engine: str) -> None:
+    method = FedNext(**numbers(4))
+    clients = devices([[], []], method, engine)
+    part = clients.part(told(method, 3, 0.1), clients.everyone, own=False)
+    assert not part.lines["context"].any()
+    np.testing.assert_allclose(
+        part.lines["user"][0], vector([], told(method, 3, 0.1).shared["items"], 3, 0.1), 1e-4
+    )
+
+
+def test_uploads_one_by_one_need_no_table_of_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = FedNext(**numbers(3))
+    clients, broadcast = devices([[5, 2, 9, 5], [7], [1, 2]], method, "fused"), told(method, 3, 0.1)
+    sizes, sums = [], NextItems.sums
+
+    def watched(self: NextItems, table: Any, users: Any) -> Any:
+        sizes.append(len(table))
+        return sums(self, table, users)
+
+    total = clients.engine.fit(broadcast, clients.state, clients.everyone, clients.plan(1), Wish()).sent
+    monkeypatch.setattr(NextItems, "sums", watched)
+    contexts, followers = clients.engine.head.each(broadcast.shared["items"], clients.everyone)  # type: ignore[attr-defined]
+    assert sizes == [3, 1, 2]
+    assert isinstance(total, Total)
+    near(contexts.sum(axis=0), total.sums["contexts"])
+    every = np.zeros_like(total.sums["followers"])
+    np.add.at(every, clients.data.trained.items, followers)
+    near(every, total.sums["followers"])

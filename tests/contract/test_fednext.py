@@ -110,7 +110,7 @@ def test_data_without_an_order(ties: bool) -> None:
         fedrec.run("fednext", data, rounds=1, settings={"dim": 8}, threads=1)
 
 
-@pytest.mark.parametrize("value", ["0", "-3", "nan", "soon"])
+@pytest.mark.parametrize("value", ["0", "-3", "nan", "soon", "1e-50"])
 def test_a_half_life_that_is_none(value: str) -> None:
     with pytest.raises(FedrecError, match="recency"):
         make("fedals", {"recency": value})
@@ -120,3 +120,22 @@ def test_likes_in_the_order_given() -> None:
     run = fedrec.run("fednext", two_orders(), rounds=10, settings={"dim": 16}, threads=1)
     for likes in ([60, 61, 62, 63, 40, 20], [60, 61, 62, 63, 20, 40]):
         assert run.recommend(likes=likes, k=1)["item"].to_list() == [likes[-1] + 1]
+
+
+@pytest.mark.parametrize("engine", ["fused", "plain"])
+def test_devices_with_a_single_item_keep_it(engine: str) -> None:
+    """What nobody could guess is not withheld: training is that of given numbers, and no loss jumps."""
+    first = scalable(20, 30, 300)
+    data = first.only(np.arange(len(first)) - np.repeat(first.indptr[:-1], first.counts) < 3)
+    auto, fixed = (
+        played(FedNext(dim=4, weight=0.1, recency=r), data, 7, engine=engine).server.state.held["items"]
+        for r in ("auto", 3)
+    )
+    np.testing.assert_array_equal(auto, fixed)
+
+
+def test_what_devices_rehearsed_with_is_let_go() -> None:
+    simulation = played(FedALS(dim=4), scalable(30, 30, 300), 5)
+    assert simulation.clients._rehearsal is not None
+    simulation.play(evaluate=False)
+    assert simulation.clients._rehearsal is None

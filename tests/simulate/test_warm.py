@@ -117,3 +117,22 @@ def test_another_shape_is_one_sentence() -> None:
         fedrec.run("fedals", strange, rounds=1, settings={"dim": 8}, start=earlier)
     with pytest.raises(FedrecError, match="start does not apply to ease"):
         fedrec.run("ease", data, start=earlier)
+
+
+def test_numbers_that_are_given_win_over_those_of_the_earlier_run() -> None:
+    """What the federation chose is taken over, what the user sets is not overruled."""
+    data = two_tastes()
+    chosen = fedrec.run("fednext", data, rounds=6, settings={"dim": 4}, threads=1)
+    fixed = fedrec.run("fedals", data, rounds=1, settings={"dim": 4, "recency": 5}, threads=1)
+    for earlier, name, more in (
+        (chosen, "fednext", {"weight": 0.3}),
+        (chosen, "fednext", {"recency": 7.0}),
+        (fixed, "fedals", {"recency": 7.0}),
+    ):
+        run = fedrec.run(name, data, rounds=1, settings={"dim": 4, **more}, start=earlier, threads=1)
+        before, held = (r.federated.selected.moment.server.held for r in (earlier, run))  # type: ignore[union-attr]
+        for number in ("recency", "weight"):
+            if number in more:
+                assert held[number].flat[0] == np.float32(more[number])
+            elif number in held:
+                np.testing.assert_array_equal(held[number], before[number])

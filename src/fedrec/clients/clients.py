@@ -131,6 +131,8 @@ class Clients:
         wants_rows = bool(pending.changes)
         withheld = 0.0 if self.trials is None else float(broadcast.shared[self.trials.withheld])
         rehearsal = self.rehearsal if withheld > 0 else None
+        if rehearsal is None:
+            self._rehearsal = None  # over: what it holds is as large as the data
         engine = self.engine if rehearsal is None else rehearsal.engine
 
         def work(block: Ids) -> tuple[Fitted, Reply]:

@@ -30,8 +30,9 @@ AMONG = "among what it is guessed"
 
 
 def without_newest(data: ClientData) -> Ragged:
-    """Histories that end one item earlier."""
-    counts = np.maximum(np.diff(data.train.indptr) - 1, 0)
+    """Histories that end one item earlier. A single item stays: it could not be guessed from anything."""
+    counts = np.diff(data.train.indptr)
+    counts = np.where(counts > 1, counts - 1, counts)
     rows = np.arange(counts.sum()) + np.repeat(data.train.indptr[:-1] - run_ends(counts)[:-1], counts)
     return Ragged(run_ends(counts), data.train.items[rows])
 
@@ -47,22 +48,20 @@ class Rehearsal:
         """What each choice gains on each device: a line of zeros where one does not guess."""
         gains = np.zeros((len(users), len(self.trials.choices)), np.float32)
         keys, round = self.data.keys[users], broadcast.round
+        who, among = (np.uint64(stream(self.secret, name, round)) for name in (WHO_GUESSES, AMONG))
         guess = np.zeros(len(users), np.bool_)
-        lines = np.full((len(users), 1 + CANDIDATES), -1, np.int32)
-        streams = (np.uint64(stream(self.secret, name, round)) for name in (WHO_GUESSES, AMONG))
-        _draw_lines(
-            *streams, self.share, users, keys, *self.data.train, *self.data.trained, self.data.n_items,
-            guess, lines,
-        )  # fmt: skip
+        _draw_who(who, self.share, users, keys, *self.data.train, guess)
         guessing = np.flatnonzero(guess)
         if len(guessing) == 0:
             return gains
-        asked = lines[guessing]
+        asked = np.full((len(guessing), 1 + CANDIDATES), -1, np.int32)
+        mine = (users[guessing], keys[guessing])
+        _draw_lines(among, *mine, *self.data.train, *self.data.trained, self.data.n_items, asked)
         for number, choice in enumerate(self.trials.choices):
             told = replace(broadcast, shared={**broadcast.shared, **choice})
             part = self.engine.rebuilt(told, state, users[guessing], own=False)
             scores = self.engine.score(told.shared, part, asked)
-            ahead = ((scores[:, 1:] >= scores[:, :1]) & (asked[:, 1:] >= 0)).sum(axis=1)
+            ahead = (~(scores[:, 1:] < scores[:, :1]) & (asked[:, 1:] >= 0)).sum(axis=1)
             gains[guessing, number] = np.where(ahead < TOP, 1 / np.log2(ahead + 2.0), 0)
         return gains
 
@@ -77,23 +76,24 @@ def with_gains(fitted: Fitted, name: str, gains: Array) -> Fitted:
 
 
 @nb.njit(cache=True, nogil=True)
+def _draw_who(who: Any, share: float, users: Any, keys: Any, ptr: Any, train: Any, guess: Any) -> None:
+    """Who guesses. An item met before says nothing, and nothing can be said of a device with a single item."""
+    for c in range(len(users)):
+        history = train[ptr[users[c]] : ptr[users[c] + 1]]
+        if len(history) < 2 or not uniform(client_key(who, keys[c]), np.uint64(0)) < share:
+            continue
+        guess[c] = not (history[:-1] == history[-1]).any()
+
+
+@nb.njit(cache=True, nogil=True)
 def _draw_lines(
-    who: Any, among: Any, share: float, users: Any, keys: Any, ptr: Any, train: Any, met_ptr: Any, met: Any,
-    n_items: int, guess: Any, lines: Any,
-) -> None:  # fmt: skip
-    """Who guesses, and the newest item with its candidates. One met before says nothing, and nothing can be
-    said of a device with a single item."""
+    among: Any, users: Any, keys: Any, ptr: Any, train: Any, met_ptr: Any, met: Any, n_items: int, lines: Any
+) -> None:
+    """The newest item of each, with its candidates."""
     mark = np.full(n_items, -1, np.int64)
     for c in range(len(users)):
         u = users[c]
-        history = train[ptr[u] : ptr[u + 1]]
-        if len(history) < 2 or not uniform(client_key(who, keys[c]), np.uint64(0)) < share:
-            continue
-        newest = history[-1]
-        if (history[:-1] == newest).any():
-            continue
-        guess[c] = True
-        lines[c, 0] = newest
+        lines[c, 0] = train[ptr[u + 1] - 1]
         draw_distinct(
             client_key(among, keys[c]), met[met_ptr[u] : met_ptr[u + 1]], n_items, mark, c, lines[c, 1:]
         )

@@ -42,6 +42,7 @@ class Slot:
     rows: bool = False
     unknown: Literal["start", "zero"] = "start"  # a row of an item that an earlier run did not know
     bound: bool = False  # fits just these users and items: an earlier run's is of use to no others
+    anew: bool = False  # a warm start does not take it from an earlier run
     reported: bool = False  # a private number whose sum over a round's clients is reported
 
     def starting(self, name: str, seed: int) -> Array:
@@ -57,9 +58,13 @@ class Slot:
 
 
 def shared(
-    *shape: int, start: Start, rows: bool = False, unknown: Literal["start", "zero"] = "start"
+    *shape: int,
+    start: Start,
+    rows: bool = False,
+    unknown: Literal["start", "zero"] = "start",
+    anew: bool = False,
 ) -> Slot:
-    return Slot("shared", shape, start, rows, unknown)
+    return Slot("shared", shape, start, rows, unknown, anew=anew)
 
 
 def private(*shape: int, start: Start, rows: bool = False, reported: bool = False) -> Slot:
@@ -76,8 +81,9 @@ def server(
     rows: bool = False,
     unknown: Literal["start", "zero"] = "start",
     bound: bool = False,
+    anew: bool = False,
 ) -> Slot:
-    return Slot("server", shape, start, rows, unknown, bound)
+    return Slot("server", shape, start, rows, unknown, bound, anew)
 
 
 def sent(*shape: int, rows: bool = False) -> Slot:

@@ -84,7 +84,7 @@ class FedNext(FedALS):
         return {
             **super().history_slots(catalog),
             "next": shared(rows, f, start=zeros(), rows=True, unknown="zero"),  # Z
-            "weight": shared(start=constant(first)),
+            "weight": shared(start=constant(first), anew=self.weight != "auto"),
             "context": fresh(f, start=zeros()),  # φ
             "mean_contexts": server(f, f, start=zeros()),
             "mean_followers": server(rows, f, start=zeros(), rows=True, unknown="zero"),
@@ -122,7 +122,7 @@ class FedNext(FedALS):
         some = known * (((age - 1) % stride) == 0)
         scaled = phi * some[:, None] * (count / some.sum().clamp(min=1))
         more = {"contexts": scaled.T @ phi, "followers": followers}
-        return {**p, "context": phi[-1] * (real.sum() > 0)}, {**upload, **more}, loss
+        return {**p, "context": phi[-1:].sum(0) * (real.sum() > 0)}, {**upload, **more}, loss
 
     def logits(self, p: Any, i: Any) -> Any:
         return p.items[i] @ p.user + p.weight * (p.next[i] @ p.context)

@@ -29,7 +29,7 @@ class HistoryMethod(Federated):
     ]  # rounds without the newest item, in which the table becomes good enough to choose by
     guesses: ClassVar[float] = 2.0  # of these, the last ones in which devices guess it
 
-    recency: Annotated[float, Field(gt=0)] | Literal["auto", "off"] = Field(
+    recency: Annotated[float, Field(ge=0.001)] | Literal["auto", "off"] = Field(
         "auto",
         description="half-life, in positions, of what a positive counts when ranking; auto: devices find out; off",
     )
@@ -55,10 +55,10 @@ class HistoryMethod(Federated):
         slots = {}
         if self.ages(catalog):
             first = GRID[0] if self.recency == "auto" else (self.recency, self.floor)
-            slots["recency"] = shared(2, start=constant(np.array(first)))
+            slots["recency"] = shared(2, start=constant(np.array(first)), anew=self.recency != "auto")
         if trials := self.trials(catalog):
             slots[trials.withheld] = shared(start=constant(self.withheld))
-            slots["sum_gains"] = server(len(trials.choices), start=zeros())
+            slots["sum_gains"] = server(len(trials.choices), start=zeros(), anew=True)
         return slots
 
     def history_uploads(self, catalog: Catalog) -> dict[str, Slot]:

@@ -36,7 +36,7 @@ def warm_start(new: Simulation, earlier: Simulation) -> int:
     if shapes[0] != shapes[1]:
         raise FedrecError(
             f"{label} of the earlier run has other tables than {new.method.label} here: "
-            "start with the same method and dimensions"
+            "start with the same method and settings"
         )
     items = matched(earlier.split.data.item_ids, new.split.data.item_ids)
     if len(items[0]) == 0:
@@ -49,7 +49,7 @@ def warm_start(new: Simulation, earlier: Simulation) -> int:
             f"the server of {label} has learned for its own users and items: start with the same ones"
         )
     shared, server = (
-        {name: _carried(before[name], value, slots[name], items) for name, value in now.items()}
+        {n: x if slots[n].anew else _carried(before[n], x, slots[n], items) for n, x in now.items()}
         for before, now in (
             (old.server.shared, begun.server.shared),
             (old.server.server, begun.server.server),

@@ -49,8 +49,11 @@ class NextItems:
         rows = []
         for c, user in enumerate(users):
             run = slice(self.trained.indptr[user], self.trained.indptr[user + 1])
-            contexts[c], followers, _ = self.sums(table, users[c : c + 1])
-            rows.append(followers[self.trained.items[run]])
+            met = self.trained.items[run]
+            numbered = Ragged(np.array([0, len(met)]), np.arange(len(met), dtype=np.int32))
+            alone = NextItems(self.form, numbered, self.ages[run])
+            contexts[c], followers, _ = alone.sums(table[met], np.array([0]))  # of its own rows alone
+            rows.append(followers)
         return contexts, np.concatenate([np.zeros((0, features), np.float32), *rows])
 
     def last(self, table: Array, users: Ids) -> Array:
