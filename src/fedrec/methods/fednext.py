@@ -6,7 +6,7 @@ contexts into what comes soon by a ridge regression Z that it solves from sums o
 
     A = Σ φ_t φ_tᵀ,   b_j = Σ_u Σ_k δ^k φ_(t−1−k) with t when u met j,   Z = B (A + λ_Z Γ)⁻¹
 
-with Γ = diag(VᵀV, …, 1), which is λ_Z I for whitened rows; row j of Z is then divided by (clients that met j)^β.
+with Γ = diag(VᵀV + ε I, …, 1), which is λ_Z I for whitened rows; row j of Z is then divided by (clients that met j)^β.
 No items × items array exists: what follows what goes through the rows of FedALS's table. A score is
 w·v_j + weight × φ·z_j. Half-life, floor and weight are chosen by the devices themselves (``core/trials.py``).
 How the numbers below were found, on validation: docs/recency.md.
@@ -35,6 +35,7 @@ from fedrec.methods.fedals import FedALS
 DECAYS = (0.3, 0.9, 0.98)  # γ of the short, the middle and the long context
 SOON = 0.8  # δ: what comes later than next still counts
 RARE = 0.2  # β: the same evidence says more of an item that few have met
+LEAST = 0.01  # of the Gramian's mean eigenvalue, in Γ: directions that hardly exist are noise, not evidence
 CONTEXTS = 60  # for each feature, in A, over all clients; a client has 2 to 32 of them, evenly spaced
 WEIGHTS = (0.15, 0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # the first is what devices begin with
 
@@ -133,10 +134,11 @@ class FedNext(FedALS):
         weight = merged["mean_weight"]
         a = merged["mean_contexts"].astype(np.float64) / weight
         w, gram = self.width, held["gram"].astype(np.float64)
+        gram += LEAST * np.trace(gram) / w * np.eye(w)
         regular = np.eye(self.features)
         for k in range(len(DECAYS)):
             regular[k * w : (k + 1) * w, k * w : (k + 1) * w] = gram
-        inverse = np.linalg.inv(a + self.ridge * regular + 1e-9 * np.trace(regular) * np.eye(len(a)))
+        inverse = np.linalg.inv(a + self.ridge * regular)
         z = merged["mean_followers"] @ (inverse / weight).astype(np.float32)
         z /= np.maximum(merged["mean_senders"] / weight, 1)[:, None] ** np.float32(RARE)
         s = merged["mean_outer"].astype(np.float64) / weight / context.catalog.n_users
