@@ -130,6 +130,18 @@ def test_a_leaking_protocol_is_called_so(small: Interactions, tmp_path: Path) ->
     assert "This protocol leaks the test item into training" in made.path.read_text("utf-8")
 
 
+def test_honest_figures_come_first_and_a_method_keeps_its_colour(small: Interactions, tmp_path: Path) -> None:
+    for protocol in ("paper", "strict"):
+        for method, rounds in (("fedmf", 1), ("popularity", None)):
+            fedrec.run(method, small, protocol, rounds, threads=1, out=tmp_path / f"{protocol}-{method}")
+    strict, paper = groups_of(read_entries([tmp_path])[0])
+    assert (strict.protocol, paper.protocol) == ("strict", "paper")
+    paper.cases.reverse()  # whichever is best there
+    assert strict.methods == paper.methods
+    counters = [entry.result["controls"]["counter"]["auc"] for entry in paper.entries]
+    assert min(counters) < paper.counter["auc"] == max(counters), "the run that has drawn more negatives"
+
+
 def test_cases_are_told_apart_by_what_differs(small: Interactions, tmp_path: Path) -> None:
     for dim in (4, 8):
         for seed in (0, 1):

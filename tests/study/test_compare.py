@@ -239,6 +239,18 @@ def test_a_leak_is_said(small: Interactions, tmp_path: Path) -> None:
     assert "this protocol leaks the test item into training" in found.to_markdown()
 
 
+def test_the_counter_under_the_line_is_the_one_that_sees_the_leak(
+    small: Interactions, tmp_path: Path
+) -> None:
+    """A run of one round has drawn few negatives: counting them says little of the protocol."""
+    cases = [Case("fedmf", small, "paper", options={"rounds": 1}), Case("popularity", small, "paper")]
+    found = compare_cases(cases, tmp_path, 1, jobs=1)
+    few, many = (line.results[0]["controls"]["counter"] for line in found.lines)
+    assert few["auc"] < many["auc"]
+    assert found.sections[0].rows[-1].figures["hr@10"].mean == many["hr@10"]
+    assert f"has AUC {100 * many['auc']:.1f} " in found.to_markdown()
+
+
 def test_a_line_with_fewer_seeds_is_compared_on_those(cases: list[Case], tmp_path: Path) -> None:
     few = Case("popularity", cases[0].data, seeds=(0,))
     found = compare_cases([cases[0], few], tmp_path, 2, jobs=1)

@@ -156,6 +156,9 @@ def test_another_search_in_the_same_folder_is_refused(searched: Tuned, small: In
         with pytest.raises(FedrecError, match="holds a search with") as error:
             tune("fedmf", small, trials=7, out=searched.folder, **{**SMALL, **change})
         assert sentence in str(error.value)
+    with pytest.raises(FedrecError, match=r"over .*fedmf\.lr.*, not over .*fedmf\.dim") as error:
+        tune("fedmf", small, trials=7, out=searched.folder, **{**SMALL, "settings": {"lr": 0.1}})
+    assert "{" not in str(error.value)
     assert searched.ended == 6
 
 

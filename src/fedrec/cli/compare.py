@@ -31,7 +31,9 @@ def compare(
     ] = None,
     data: Annotated[list[str] | None, typer.Option(help="Name, name:MINIMUM or file; repeatable.")] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 5,
-    protocol: Annotated[str, typer.Option(help="strict, paper or both.")] = "strict",
+    protocol: Annotated[
+        str, typer.Option(help="strict, next, temporal, paper, or both: strict and paper.")
+    ] = "strict",
     set_: Annotated[
         list[str] | None,
         typer.Option(

@@ -97,6 +97,7 @@ class Group:
     cases: list[Case]
     baseline: Case | None = None
     notes: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)  # of the page's methods: one has one colour in all groups
 
     @property
     def name(self) -> str:
@@ -108,8 +109,16 @@ class Group:
         return self.cases[0].first.result
 
     @property
+    def counter(self) -> dict[str, Any]:
+        """The negative counter of the run that it says most of: it counts a run's negatives, so runs differ."""
+        found = [entry.result["controls"]["counter"] for entry in self.entries]
+        return max(found, key=lambda counter: counter["auc"] or 0)
+
+    @property
     def methods(self) -> list[str]:
-        return [case.label for case in self.cases]
+        """In the order that gives them their colours."""
+        here = [case.label for case in self.cases]
+        return [label for label in self.order if label in here] or here
 
     @property
     def entries(self) -> list[Entry]:
@@ -143,10 +152,12 @@ def groups_of(entries: Sequence[Entry], baseline: str | None = None, else_: str 
     for entry in entries:
         by_place.setdefault((entry.config.data, entry.config.protocol.name), []).append(entry)
     groups = [_group(data, protocol, some) for (data, protocol), some in by_place.items()]
-    known = {case.label for group in groups for case in group.cases}
+    groups.sort(key=lambda group: bool(group.counter["leaks"]))  # honest figures first
+    known = list(dict.fromkeys(case.label for group in groups for case in group.cases))
     if baseline is not None and baseline not in known:
         raise FedrecError(f"no run of the report is the baseline '{baseline}': {nearest(baseline, known)}")
     for group in groups:
+        group.order = known
         some = group.cases if len(group.cases) > 1 else []
         if baseline is not None:
             group.baseline = next((case for case in some if case.label == baseline), None)

@@ -199,8 +199,7 @@ def _costs(case: Case) -> list[Cell]:
 
 
 def _controls(group: Group, width: int) -> list[list[Cell]]:
-    controls = group.result["controls"]
-    popularity, counter = controls["popularity"], controls["counter"]
+    popularity, counter = group.result["controls"]["popularity"], group.counter
     figures = [
         [
             Cell("control: popularity"),

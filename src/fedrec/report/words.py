@@ -81,7 +81,7 @@ def _control(group: Group) -> list[str]:
 
 def leak(group: Group) -> str:
     """What the lie detector says."""
-    worst = max((e.result["controls"]["counter"] for e in group.entries), key=lambda c: c["auc"] or 0)
+    worst = group.counter
     if worst["auc"] is None:
         return "Whether the protocol leaks could not be measured: no user had candidates."
     area = f"{100 * worst['auc']:.1f}" + (

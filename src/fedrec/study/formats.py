@@ -94,7 +94,7 @@ def about(section: Section) -> str:
     """Whose figures these are, and whether they can be trusted."""
     result = section.result
     assert result is not None
-    rule, counter = named_protocol(section.lines[0].case.protocol), result["controls"]["counter"]
+    rule, counter = named_protocol(section.lines[0].case.protocol), section.counter
     verdict = (
         "**this protocol leaks the test item into training**" if counter["leaks"] else "no leak is found"
     )

@@ -67,6 +67,12 @@ class Section:
         return any(result["leaks"] for line in self.lines for result in line.results)
 
     @property
+    def counter(self) -> dict[str, Any]:
+        """The negative counter of the run that it says most of: it counts a run's negatives, so runs differ."""
+        found = [result["controls"]["counter"] for line in self.lines for result in line.results]
+        return max(found, key=lambda counter: counter["auc"] or 0)
+
+    @property
     def sources(self) -> list[str]:
         return sorted({row.published.source for row in self.rows if row.published})
 
@@ -158,20 +164,29 @@ def _with_best(rows: Sequence[Row]) -> list[Row]:
 
 
 def _controls(lines: Sequence[Line], named: set[str]) -> list[Row]:
-    """Popularity and the negative counter, which every run has beside it, over the seeds of the longest line."""
+    """Popularity over the seeds of the longest line, and the negative counter of the line that leaks most."""
     longest = max(lines, key=lambda line: len(line.results))
+    leakiest = max(lines, key=_counted)
     found = []
-    for control, name in (("popularity", "popularity"), ("counter", "negative counter")):
+    for control, name, line in (
+        ("popularity", "popularity", longest),
+        ("counter", "negative counter", leakiest),
+    ):
         if name in named:
             continue
         figures = {}
         for metric in ("hr@10", "ndcg@10"):
-            values = [result["controls"][control].get(metric) for result in longest.results]
+            values = [result["controls"][control].get(metric) for result in line.results]
             if None not in values:
                 std = float(np.std(values, ddof=1)) if len(values) > 1 else None
                 figures[metric] = Figure(float(np.mean(values)), std)
-        found.append(Row(name, figures, control=True, seeds=len(longest.results)))
+        found.append(Row(name, figures, control=True, seeds=len(line.results)))
     return found
+
+
+def _counted(line: Line) -> float:
+    """How well counting a line's training negatives finds the test item: the AUC, over seeds."""
+    return float(np.mean([result["controls"]["counter"]["auc"] or 0 for result in line.results]))
 
 
 def _rounds(line: Line) -> str:

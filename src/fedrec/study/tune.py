@@ -205,6 +205,11 @@ def _same_or_new(study: Any, about: dict[str, Any], dimensions: list[Any], folde
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
             a, b = _difference(then.get(name), now.get(name))
+            if name == "search":
+                raise FedrecError(
+                    f"{folder} holds a search over {', '.join(then[name])}, not over {', '.join(now[name])} "
+                    "in the same ranges: choose another --out, or ask as before"
+                )
             raise FedrecError(
                 f"{folder} holds a search with {name} {a}, not {b}: choose another --out, or ask as before"
             )
