@@ -1,7 +1,7 @@
 # Two commands set everything up on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := torch,report,tune,tensorboard,mlflow,dev
+EXTRAS := torch,report,tune,dev
 
 .PHONY: demo test slow-test lint fuzz published clean
 .DEFAULT_GOAL := demo

@@ -84,7 +84,6 @@ def why_not(method: Federated, parts: Split) -> str | None:
         (ItemsFirst(), "'items' move before 'score'"),
         (WithMore(), "WithMore declares no kernel for these settings"),
         (WithAdam(), "local Adam has no kernel"),
-        (PFedRec(hidden=(4,)), "PFedRec declares no kernel for these settings"),
     ],
 )
 def test_a_method_that_moves_in_another_way_has_no_kernel(

@@ -83,7 +83,24 @@ def exported(name: str, data: Interactions, path: Path, likes: list[int]) -> tup
     return run.export(path / "model.safetensors"), run.recommend(likes=likes, k=12)
 
 
-@pytest.mark.parametrize("name", SMALL)
+# One of each kind of recipe; `make slow-test` has the others.
+QUICK = (
+    "fedmf",
+    "pfedrec",
+    "fedals",
+    "fednext",
+    "fedrap",
+    "fedncf",
+    "fedrecon",
+    "ease",
+    "popularity",
+    "fedmf+plgc",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in SMALL]
+)
 def test_a_device_ranks_as_the_run_does(name: str, tastes: Interactions, device: Any, tmp_path: Path) -> None:
     path, expected = exported(name, tastes, tmp_path, LIKES)
     items, scores = device.recommend(path, LIKES, k=12)
