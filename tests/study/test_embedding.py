@@ -27,6 +27,7 @@ def test_own_rows_differ_where_the_client_trained(small: Interactions) -> None:
     np.testing.assert_array_equal(common.rows, table[common.items])
 
 
+@pytest.mark.slow
 def test_private_rows_stand_beside_the_table(small: Interactions) -> None:
     own, common = embedding(fedrec.run("fedrap", small, rounds=2, settings={"dim": 8}, threads=1))
     assert own.rows.shape[1] == 2 * common.rows.shape[1]

@@ -205,6 +205,7 @@ def test_an_interrupted_trial_does_not_count(
     assert tune("fedmf", small, trials=2, out=tmp_path / "study", **SMALL).count("COMPLETE") == 2
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_study_and_one_may_be_killed(tmp_path: Path) -> None:
     """A killed one's trial is made again; there are as many trials in the end as were asked for."""
     out = tmp_path / "study"
