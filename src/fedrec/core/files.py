@@ -1,13 +1,19 @@
-"""Files that are replaced as a whole: a reader sees the old one or the new one, never half of it."""
+"""Files that are replaced as a whole: a reader sees the old one or the new one, never half of it.
+
+And TOML files that people write: what is wrong with one is a sentence.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+from fedrec.core.errors import FedrecError
 
 
 @contextmanager
@@ -36,3 +42,12 @@ def write_parquet(path: Path, frame: Any) -> None:
     frame.write_parquet(made)
     with replacing(path) as file:
         file.write(made.getbuffer())
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedrecError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FedrecError(f"{path} is not valid TOML: {error}") from None

@@ -256,43 +256,14 @@ def gradient(
                 )  # fmt: skip
             if layer > 0:
                 multiply_where(
-                    d,
-                    origin,
-                    row_before,
-                    none,
-                    0,
-                    0,
-                    d,
-                    at,
-                    row,
-                    1,
-                    theta,
-                    own,
-                    row_before,
-                    lines,
-                    before,
-                    width,
-                    h,
-                )
+                    d, origin, row_before, none, 0, 0, d, at, row, 1, theta, own, row_before,
+                    lines, before, width, h,
+                )  # fmt: skip
             elif rows:
                 multiply(
-                    e,
-                    origin,
-                    row_before,
-                    none,
-                    0,
-                    0,
-                    d,
-                    at,
-                    row,
-                    1,
-                    theta,
-                    own,
-                    row_before,
-                    lines,
-                    before,
-                    width,
-                )
+                    e, origin, row_before, none, 0, 0, d, at, row, 1, theta, own, row_before,
+                    lines, before, width,
+                )  # fmt: skip
     row = net.vector_stride
     for o in range(net.widths[0] if net.vector > 0 else 0):
         slope = g[net.biases[0] + o]

@@ -4,7 +4,8 @@ fedrec's own. A device ranks with two things that it makes from its history: Fed
 positives aim highest, and a context φ, short and long decayed sums of the rows of what it met. The server turns
 contexts into what comes soon by a ridge regression Z that it solves from sums of what devices send:
 
-    A = Σ φ_t φ_tᵀ,   b_j = Σ_u Σ_k δ^k φ_(t−1−k) with t when u met j,   Z = B (A + λ_Z Γ)⁻¹
+    A = Σ φ_t φ_tᵀ,   b_j = Σ_u Σ_k δ^k φ_(t−1−k) with t when u met j,
+    Z = B (A + λ_Z Γ)⁻¹
 
 with Γ = diag(VᵀV + ε I, …, 1), which is λ_Z I for whitened rows; row j of Z is then divided by (clients that met j)^β.
 No items × items array exists: what follows what goes through the rows of FedALS's table. A score is
@@ -111,13 +112,9 @@ class FedNext(FedALS):
         phi = torch.cat([*sums, torch.ones(len(x), 1)], dim=1)
         real, age = batch.mask.flip(0), len(x) - 1 - at
         known = real * (age > 0)  # what came next is known
-        later = torch.where(
-            at[:, None] > at, SOON ** (past - 1).clamp(min=0), 0.0
-        )  # of t, by when an item came
-        lately = later @ (known[:, None] * phi)
-        followers = torch.zeros(v.shape[0], self.features).index_add(
-            0, batch.items.flip(0), real[:, None] * lately
-        )
+        since = torch.where(at[:, None] > at, SOON ** (past - 1).clamp(min=0), 0.0)  # δ^k of each context
+        lately = real[:, None] * (since @ (known[:, None] * phi))
+        followers = torch.zeros(v.shape[0], self.features).index_add(0, batch.items.flip(0), lately)
         count = known.sum()
         stride = torch.ceil(count / plan[0].terms["most"]).clamp(min=1)
         some = known * (((age - 1) % stride) == 0)

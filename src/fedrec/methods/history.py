@@ -24,9 +24,7 @@ GRID = ((3, 0.1), (3, 0.03), (1, 0.1), (10, 0.1), (3, 0.3), (10, 0.3), (30, 0.3)
 class HistoryMethod(Federated):
     """Settings, arrays and the server's part of recency; ``aims`` is the device's."""
 
-    withheld: ClassVar[
-        float
-    ]  # rounds without the newest item, in which the table becomes good enough to choose by
+    withheld: ClassVar[float]  # rounds without the newest item: until the table is good enough to choose by
     guesses: ClassVar[float] = 2.0  # of these, the last ones in which devices guess it
 
     recency: Annotated[float, Field(ge=0.001)] | Literal["auto", "off"] = Field(

@@ -233,51 +233,33 @@ def _finish(
     callbacks: Sequence[Callback],
     logs: Sequence[str],
 ) -> Run:
-    """The rest of a run, told to other tools where that is asked for."""
-    with logging_to(logs, config, folder.path if folder else None) as told:
-        finished = _measured(
-            method, parts, config, threads, training, history, folder, checkpoint_every, [*callbacks, *told]
-        )
+    """Train what is left to train, evaluate the selected round, write the result, and tell other tools."""
+    path = folder.path if folder else None
+    with logging_to(logs, config, path) as told:
+        stopped = ""
+        if training is not None:
+            stopped = train(
+                training, history, folder, config.eval_every, config.patience,
+                checkpoint_every, [*callbacks, *told],
+            )  # fmt: skip
+            history.close()
+            if training.selected is None:
+                raise FedrecError(stopped or "no round was evaluated")
+            scorer: Any = training.scorer(training.selected.moment)
+        else:
+            assert isinstance(method, CentralAtOnce)
+            history.close()
+            scorer = method.fit(parts, config.seed, threads)
+        measured = None
+        if parts.held_out:
+            measured = measure(scorer, Exam(parts), threads, blocks_of(training), max(config.k))
+        result = result_of(method, parts, config, training, history, measured, stopped, threads)
+        result["run"] = str(path) if path else None
+        central = scorer if training is None else None
+        ranks = rank_table(parts, measured)
+        finished = Run(config, method, parts, result, ranks, history.lines, threads, path, training, central)
+        if folder:
+            write_run(folder, finished)
         for each in told:
             each.finish(finished.result)
-    return finished
-
-
-def _measured(
-    method: Method,
-    parts: Split,
-    config: RunConfig,
-    threads: int,
-    training: Training | None,
-    history: History,
-    folder: RunFolder | None,
-    checkpoint_every: float,
-    callbacks: Sequence[Callback],
-) -> Run:
-    """Train what is left to train, evaluate the selected round, and write the result."""
-    stopped = ""
-    if training is not None:
-        stopped = train(
-            training, history, folder, config.eval_every, config.patience,
-            checkpoint_every, callbacks,
-        )  # fmt: skip
-        history.close()
-        if training.selected is None:
-            raise FedrecError(stopped or "no round was evaluated")
-        scorer: Any = training.scorer(training.selected.moment)
-    else:
-        assert isinstance(method, CentralAtOnce)
-        history.close()
-        scorer = method.fit(parts, config.seed, threads)
-    measured = None
-    if parts.held_out:
-        measured = measure(scorer, Exam(parts), threads, blocks_of(training), max(config.k))
-    result = result_of(method, parts, config, training, history, measured, stopped, threads)
-    result["run"] = str(folder.path) if folder else None
-    path = folder.path if folder else None
-    central = scorer if training is None else None
-    ranks = rank_table(parts, measured)
-    finished = Run(config, method, parts, result, ranks, history.lines, threads, path, training, central)
-    if folder:
-        write_run(folder, finished)
     return finished

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fedrec
 from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.files import read_toml
 from fedrec.core.protocol import Protocol, protocol
 from fedrec.runs.config import RunConfig
 
@@ -29,12 +29,7 @@ def rerun(config: dict[str, Any], data: Any, **options: Any) -> Run:
 def run_config(path: str | Path, *, data: Any = None, **options: Any) -> Run:
     """Run what a TOML file says: ``method`` and whatever else ``fedrec.run`` takes, as in a run's own config.toml."""
     path = Path(path)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FedrecError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FedrecError(f"{path} is not valid TOML: {error}") from None
+    values = read_toml(path)
     for name in values:
         if name not in RunConfig.model_fields:
             raise FedrecError(f"{path} has no use for '{name}': {nearest(name, RunConfig.model_fields)}")

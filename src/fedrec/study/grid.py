@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -11,6 +10,7 @@ from pydantic import Field
 
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.federated import Federated
+from fedrec.core.files import read_toml
 from fedrec.core.protocol import PAPER, PROTOCOLS, STRICT
 from fedrec.core.settings import Settings
 from fedrec.data.interactions import Interactions
@@ -97,12 +97,7 @@ class Grid(Options):
 def read_grid(path: str | Path) -> tuple[Grid, list[Case]]:
     """A grid from its file, and its cases; a typo anywhere is one sentence."""
     path = Path(path)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FedrecError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FedrecError(f"{path} is not valid TOML: {error}") from None
+    values = read_toml(path)
     try:
         grid = Grid(**values)
         return grid, grid.cases()
