@@ -19,6 +19,7 @@ from fedrec.core.settings import Settings
 from fedrec.core.upload import Total, Upload, Uploads, joined
 
 Rng = np.random.Generator
+NOTHING_DRAWN = generator(0, "nothing")  # what a stage that draws nothing is handed
 
 
 class Stage(Settings):
@@ -26,14 +27,26 @@ class Stage(Settings):
 
     name: ClassVar[str]
     hides_single: ClassVar[bool] = False  # the server sees nothing but sums behind it
+    draws: ClassVar[bool] = (
+        True  # its half on the device is random; one that is not takes many clients at once
+    )
+
+    @property
+    def at_device(self) -> bool:
+        """Whether it has a half on the device."""
+        return True
 
     def on_device(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
         """What a device does to its upload before it leaves."""
         return upload
 
-    def on_server(self, total: Total, rng: Rng) -> Total:
+    def on_server(self, total: Total, uploads: Uploads, rng: Rng) -> Total:
         """What the server does to the sum."""
         return total
+
+    def deviation(self, uploads: Uploads, name: str) -> float:
+        """The standard deviation of the noise that it leaves in each number of a sum."""
+        return 0.0
 
     def has_shortcut(self, uploads: Uploads) -> bool:
         """Whether ``in_sum`` stands for what all devices do, for uploads of this kind."""
@@ -62,32 +75,52 @@ def sent_through(
     keys: NDArray[np.uint64],
 ) -> Upload:
     """The devices' half: each client's upload by itself, with randomness of that client, stage by stage."""
-    if upload.clients == 0:
-        return upload
-    ones = []
-    for c, key in enumerate(keys):
-        one = upload.one(c)
-        for place, stage in enumerate(stages):
-            one = stage.on_device(one, uploads, generator(secret, stream_of(place, stage), round, int(key)))
-            if not isinstance(one, Upload):
-                raise FedrecError(
-                    f"channel '{stage.name}' makes a {type(one).__name__} of an upload: a stage must return the upload"
-                )
-        ones.append(one)
-    return joined(ones)
+    for place, stage in enumerate(stages):
+        if upload.clients == 0:
+            break
+        if not stage.at_device:
+            continue
+        if stage.draws:
+            name = stream_of(place, stage)
+            each = ((upload.one(c), generator(secret, name, round, int(key))) for c, key in enumerate(keys))
+            upload = joined([_checked(stage, stage.on_device(one, uploads, rng)) for one, rng in each])
+        else:
+            upload = _checked(stage, stage.on_device(upload, uploads, NOTHING_DRAWN))
+    return upload
 
 
-def received(stages: Sequence[Stage], total: Total, seed: int, turn: int) -> Total:
+def _checked(stage: Stage, sent: Upload) -> Upload:
+    if not isinstance(sent, Upload):
+        raise FedrecError(
+            f"channel '{stage.name}' makes a {type(sent).__name__} of an upload: a stage must return the upload"
+        )
+    return sent
+
+
+def received(stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int) -> Total:
     """The server's half, in reverse."""
     for place, stage in reversed(list(enumerate(stages))):
-        total = stage.on_server(total, generator(seed, f"server {stream_of(place, stage)}", turn))
+        total = stage.on_server(total, uploads, generator(seed, f"server {stream_of(place, stage)}", turn))
     return total
 
 
-def drawn_for_sum(stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int) -> Total:
-    """The shortcut of a simulator, where all stages have one."""
+def shortcut_of(stages: Sequence[Stage], uploads: Uploads) -> int:
+    """How many of the last stages a simulator may draw for the sum; devices play those before."""
+    count = 0
+    for stage in reversed(stages):
+        if stage.at_device and not stage.has_shortcut(uploads):
+            break
+        count += 1
+    return count
+
+
+def drawn_for_sum(
+    stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int, last: int | None = None
+) -> Total:
+    """The shortcut of a simulator, for so many of the last stages; None is all."""
     for place, stage in enumerate(stages):
-        total = stage.in_sum(total, uploads, generator(seed, f"sum {stream_of(place, stage)}", turn))
+        if stage.at_device and (last is None or place >= len(stages) - last):
+            total = stage.in_sum(total, uploads, generator(seed, f"sum {stream_of(place, stage)}", turn))
     return total
 
 

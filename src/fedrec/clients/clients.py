@@ -89,6 +89,7 @@ class Clients:
         self.setting, self.engine = setting, choose_engine(engine, setting)
         self.tuned = tuned_tables(method, catalog) if keeps_tuned else []
         self.state = begin(self.slots, len(data), seed, self.tuned)
+        self.looked_at = any(stage.at_device for stage in self.channel)  # uploads, one by one
         self._pending: Pending | None = None
         self._rehearsal: Rehearsal | None = None
 
@@ -137,7 +138,7 @@ class Clients:
 
         def work(block: Ids) -> tuple[Fitted, Reply]:
             lines = None if asked.lines is None else asked.lines(block)
-            wish = Wish(asked.single or bool(self.channel), wants_rows, lines)
+            wish = Wish(asked.single or self.looked_at, wants_rows, lines)
             fitted = engine.fit(broadcast, self.state, block, plan, wish)
             if self.trials is not None:
                 gains = np.zeros((len(block), len(self.trials.choices)), np.float32)
@@ -177,9 +178,10 @@ class Clients:
             sent, rows = sent.without_items(), 0  # which rows were touched is nobody's business
         check_sent(label, sent, self.slots, declared)
         users = fitted.users[finite]
-        if isinstance(sent, Upload) and self.channel and declared:
+        if isinstance(sent, Upload) and self.looked_at and declared:
             keys = self.data.keys[users]
-            sent = sent_through(self.channel, sent, self.uploads, self.setting.secret, round, keys)
+            uploads = self.uploads.at(round)
+            sent = sent_through(self.channel, sent, uploads, self.setting.secret, round, keys)
             check_sent(label, sent, self.slots, declared)
             kept = sent.finite()
             sent, users, rows = sent.only(kept), users[kept], len(sent.only(kept).items.items)

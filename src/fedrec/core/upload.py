@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -30,6 +30,21 @@ class Uploads:
         None  # what crosses the network where the arrays stand for something larger
     )
     turns: int = 1  # random groups that a round's clients send in; the server steps after each
+    norms: Mapping[str, float] = field(
+        default_factory=dict
+    )  # what an array counts in an upload's norm, if not 1
+    shares: Callable[[int], float] | None = (
+        None  # of a privacy budget: what a round may use beside the others
+    )
+    share: float = 1.0  # that of this round
+
+    def at(self, round: int) -> Uploads:
+        """As they are in a round."""
+        return self if self.shares is None else replace(self, share=self.shares(round))
+
+    def norm(self, name: str) -> float:
+        """How much an array counts in the norm of an upload."""
+        return self.norms.get(name, 1.0)
 
     @property
     def on_wire(self) -> dict[str, Slot]:

@@ -48,10 +48,10 @@ class Server:
         *,
         cohort_size: int | None = None,
         channel: Sequence[Stage] = (),
-        shortcut: bool = False,
+        shortcut: int = 0,
         local: bool = False,
     ) -> None:
-        """``shortcut``: devices leave the channel out, and what they would do is drawn for the sum."""
+        """``shortcut``: so many of the last stages devices leave out; what they would do is drawn for the sum."""
         self.method, self.catalog, self.seed = method, catalog, seed
         self.cohort_size = catalog.n_users if cohort_size is None else cohort_size
         self.channel, self.shortcut, self.local = tuple(channel), shortcut, local
@@ -138,9 +138,10 @@ class Server:
     def step(self, total: Total, round: int, turn: int = 0) -> None:
         """Merge what a group of clients sent. The round is over when all groups have stepped."""
         number = round * self.uploads.turns + turn
+        uploads = self.uploads.at(round)
         if self.shortcut:
-            total = drawn_for_sum(self.channel, total, self.uploads, self.seed, number)
-        total = received(self.channel, total, self.seed, number)
+            total = drawn_for_sum(self.channel, total, uploads, self.seed, number, self.shortcut)
+        total = received(self.channel, total, uploads, self.seed, number)
         if not total.clients or not total.sums:
             return
         with single_threaded_blas():  # its threads change the last bits

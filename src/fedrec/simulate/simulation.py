@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 
 from fedrec.channel.bytes import downloaded, uploaded
-from fedrec.channel.stage import Stage
+from fedrec.channel.stage import Stage, shortcut_of
 from fedrec.clients.clients import Answer, Ask, Clients
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, RanksWith, View, own_rows, ranks_from_history
@@ -57,7 +57,8 @@ class Simulation:
         # Own rows are those of the last round, and so can be made again, if all began that round alike.
         self.replays = everyone and self.own == "tuned" and uploads.turns == 1
         service = method.service(catalog, self.seed)
-        shortcut = service is None and all(stage.has_shortcut(uploads) for stage in self.channel)
+        shortcut = shortcut_of(self.channel, uploads) if service is None else 0
+        by_devices = self.channel[: len(self.channel) - shortcut]
         self.single = service is not None and not self.local
         self.server = Server(
             method, catalog, self.seed,
@@ -65,7 +66,7 @@ class Simulation:
         )  # fmt: skip
         self.clients = Clients(
             method, self.split.clients(), catalog, self.seed,
-            engine=self.engine, channel=() if shortcut else self.channel, local=self.local,
+            engine=self.engine, channel=by_devices, local=self.local,
             keeps_tuned=self.own == "tuned" and not self.replays, secret=self.seed, threads=self.threads,
         )  # fmt: skip
         self.server.meet(self.clients.introduce())
