@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
@@ -12,9 +17,7 @@ from fedrec.data.worlds import scalable, two_tastes
 pytest.register_assert_rewrite("fedrec.testing")
 
 # The same examples each time, so that a change and not luck breaks the tests; `make fuzz` looks further.
-settings.register_profile(
-    "steady", deadline=None, max_examples=15, derandomize=True
-)  # make fuzz looks further
+settings.register_profile("steady", deadline=None, max_examples=15, derandomize=True)
 settings.register_profile("fuzz", deadline=None, max_examples=400, print_blob=True)
 settings.load_profile("steady")
 
@@ -34,3 +37,17 @@ def small() -> Interactions:
 @pytest.fixture(scope="session")
 def small_split(small: Interactions) -> Split:
     return split(small)
+
+
+@pytest.fixture(scope="session")
+def wait_until() -> Callable[..., None]:
+    """Waits for something that another process does, as long as a busy machine may take, and while it lives."""
+
+    def wait(happened: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
+        until = time.monotonic() + 300
+        while not happened():
+            assert process is None or process.poll() is None, "the process has ended"
+            assert time.monotonic() < until, "it did not happen in 300 seconds"
+            time.sleep(0.05)
+
+    return wait

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -188,27 +189,13 @@ def test_help_imports_nothing_heavy(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_an_interrupted_run_says_how_to_go_on(folder: Path) -> None:
-    import signal
-
-    command = [
-        sys.executable,
-        "-m",
-        "fedrec.cli.main",
-        "run",
-        "fedmf",
-        "--data",
-        "small.csv",
-        "--rounds",
-        "1000000",
-    ]
-    process = subprocess.Popen([*command, "--out", "long"], cwd=folder, stderr=subprocess.PIPE, text=True)
+def test_an_interrupted_run_says_how_to_go_on(folder: Path, wait_until: Callable[..., None]) -> None:
+    command = [sys.executable, "-m", "fedrec.cli.main", "run", "fedmf", "--data", "small.csv"]
+    command += ["--rounds", "1000000", "--out", "long"]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
     history = folder / "long" / "history.jsonl"
-    for _ in range(600):
-        if history.exists() and history.stat().st_size:
-            break
-        time.sleep(0.1)
+    wait_until(lambda: history.exists() and history.stat().st_size, process)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "fedrec run --resume long" in stderr

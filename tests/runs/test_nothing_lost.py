@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,52 @@ def test_an_interrupted_run_keeps_the_round_it_reached(tastes: Interactions, tmp
     assert load_checkpoint(tmp_path / "r" / "checkpoint")[0].round == 3
     whole = fedrec.run("fedmf", tastes, rounds=9, settings=SMALL)
     assert fedrec.resume(tmp_path / "r", data=tastes).test == whole.test
+
+
+@pytest.mark.parametrize("where", ["keep", "evaluate"])
+@pytest.mark.parametrize("clients", [None, 0.5])
+def test_ctrl_c_at_the_end_of_a_round_waits_for_it(
+    tastes: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, clients: float | None
+) -> None:
+    """A round that counts is evaluated, may be selected, and has its line: going on gives the same run."""
+    from fedrec.clients.state import Pending
+    from fedrec.simulate.simulation import Simulation
+
+    kind, name = (Pending, "done") if where == "keep" else (Simulation, "evaluate")
+    usual, called = getattr(kind, name), []
+
+    def then_ctrl_c(*arguments: Any) -> Any:
+        called.append(True)
+        if len(called) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return usual(*arguments)
+
+    options: dict[str, Any] = {"rounds": 4, "settings": SMALL, "clients": clients}
+    whole = fedrec.run("fedmf", tastes, **options)
+    monkeypatch.setattr(kind, name, then_ctrl_c)
+    with pytest.raises(Interrupted, match="after round 3, which the checkpoint holds"):
+        fedrec.run("fedmf", tastes, out=tmp_path / "r", **options)
+    monkeypatch.undo()
+    resumed, seconds = fedrec.resume(tmp_path / "r", data=tastes), ["fit_seconds", "evaluate_seconds"]
+    assert resumed.history.drop(seconds).equals(whole.history.drop(seconds))
+    assert (resumed.validation, resumed.test) == (whole.validation, whole.test)
+
+
+def test_ctrl_c_once_more_does_not_cost_the_checkpoint(
+    tastes: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedrec.simulate import checkpoint
+
+    usual = checkpoint._pack
+
+    def impatient(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return usual(*arguments)
+
+    monkeypatch.setattr(checkpoint, "_pack", impatient)
+    with pytest.raises(Interrupted, match="after round 3, which the checkpoint holds"):
+        fedrec.run("fedmf", tastes, rounds=9, settings=SMALL, out=tmp_path / "r", callbacks=[stop_after(3)])
+    assert load_checkpoint(tmp_path / "r" / "checkpoint")[0].round == 3
 
 
 def test_no_except_exception_swallows_it() -> None:

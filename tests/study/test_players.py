@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import fedrec
+from fedrec.core.errors import Interrupted
 from fedrec.data.interactions import Interactions
+from fedrec.runs.folder import take_lock
 from fedrec.study import players
 from fedrec.study.board import Board, Job
 from fedrec.study.case import Case, finished
@@ -32,7 +34,9 @@ def test_processes_give_the_same_figures(small: Interactions, tmp_path: Path) ->
     assert sum(words.endswith("begins") for words in said) == 4
 
 
-def test_a_killed_comparison_goes_on(small: Interactions, tmp_path: Path) -> None:
+def test_a_killed_comparison_goes_on(
+    small: Interactions, tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
     """kill -9 in the middle: what was finished stays, the others end by themselves, and the next start goes on."""
     users = pl.Series(small.user_ids).gather(pl.Series(range(small.n_users)).to_numpy().repeat(small.counts))
     pl.DataFrame({"user": users, "item": small.items, "timestamp": small.times}).write_csv(
@@ -44,22 +48,14 @@ def test_a_killed_comparison_goes_on(small: Interactions, tmp_path: Path) -> Non
     environment = {**os.environ, "PYTHONPATH": str(Path(fedrec.__file__).parents[1])}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 300
-        while not _at_work(out):
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            assert time.monotonic() < until, "nothing was made"
-            time.sleep(0.1)
+        wait_until(lambda: _finished(out) and _long(out), process)
     finally:
         process.kill()
         process.communicate()
     done = {path: (path / "result.json").stat().st_mtime_ns for path in _finished(out)}
     assert done
-    (long,) = [path for path in out.iterdir() if path.name.startswith("fedmf") and path.is_dir()][:1]
-    until = time.monotonic() + 60
-    while (lock := players_lock(long)) is None:  # the orphan writes a checkpoint and ends
-        assert time.monotonic() < until, "a run outlives its comparison"
-        time.sleep(0.2)
-    lock.close()
+    long = _long(out)[0]
+    wait_until(lambda: _free(long))  # the orphan writes a checkpoint and ends
     assert (long / "checkpoint" / "current.json").exists()
     found = fedrec.compare(["popularity"], data, "strict", 2, out=out, jobs=2, force=True)
     assert len(found.lines[0].results) == 2
@@ -67,20 +63,21 @@ def test_a_killed_comparison_goes_on(small: Interactions, tmp_path: Path) -> Non
     assert found.played == 2 - len(done)
 
 
-def players_lock(path: Path) -> object:
-    from fedrec.runs.folder import take_lock
-
-    return take_lock(path / ".lock")
+def _free(path: Path) -> bool:
+    if (lock := take_lock(path / ".lock")) is None:
+        return False
+    lock.close()
+    return True
 
 
 def _finished(out: Path) -> list[Path]:
     return [path for path in out.iterdir() if finished(path) is not None] if out.exists() else []
 
 
-def _at_work(out: Path) -> bool:
-    """One is finished, and a long one has played its first rounds."""
+def _long(out: Path) -> list[Path]:
+    """Long ones that have played their first rounds."""
     histories = [path / "history.jsonl" for path in out.glob("fedmf-*")]
-    return bool(_finished(out)) and any(path.exists() and path.stat().st_size for path in histories)
+    return [path.parent for path in histories if path.exists() and path.stat().st_size]
 
 
 def test_memory_says_how_many(small: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +121,6 @@ def test_ctrl_c_stops_the_processes(small: Interactions, tmp_path: Path) -> None
     def stop(board: Board, said: str) -> None:
         if any(now.round for now in board.playing.values()):
             signal.raise_signal(signal.SIGINT)
-
-    from fedrec.core.errors import Interrupted
 
     case = Case("fedmf", small, options={"rounds": 100_000})
     with pytest.raises(Interrupted, match="0 of 2 runs are finished"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from fedrec.core.interrupt import held_back
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History
 from fedrec.server.divergence import Diverged
@@ -32,7 +33,8 @@ def train(
         return _play(training, history, folder, eval_every, patience, checkpoint_every, callbacks)
     except KeyboardInterrupt:  # between two rounds: one that is cut short leaves no trace
         if folder:
-            save_checkpoint(folder.checkpoint, training.moment, training.selected)
+            with held_back():  # Ctrl-C once more does not cost what is being saved
+                save_checkpoint(folder.checkpoint, training.moment, training.selected)
         raise
 
 
@@ -60,14 +62,15 @@ def _play(
             stopped = f"stopped early: no better validation figure in {patience} evaluations"
             break
         try:
-            record = training.play(evaluate=number % eval_every == 0 or number == rounds)
+            with held_back():  # a round that counts is evaluated and has its line
+                record = training.play(evaluate=number % eval_every == 0 or number == rounds)
+                history.append(record.line())
         except Diverged as error:
             stopped = str(error)
             if best is None and record:  # nothing was evaluated so far: the state that is kept
                 training.evaluate(before, record)
             break
         before = current if training.selected is None else training.moment
-        history.append(record.line())
         for callback in callbacks:
             callback(record, training)
         if folder and time.monotonic() - saved >= max(checkpoint_every, RARELY * took):

@@ -19,6 +19,7 @@ from fedrec.clients.state import DeviceState
 from fedrec.core.blocks import single_threaded
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import View
+from fedrec.core.interrupt import heard_at_once
 from fedrec.core.scorer import Scorer
 from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam
@@ -69,7 +70,7 @@ class Passes:
         """One pass over the data, and (if asked) the ranks of the validation items."""
         start = time.perf_counter()
         number = self.state.round + 1
-        with single_threaded():
+        with heard_at_once(), single_threaded():
             samples = self.method.draw(self.data, self.seed, number)
             held, loss = self.method.one_pass(self.state.server, samples, self.threads)
         if not all(np.isfinite(values.sum(dtype=np.float64)) for values in held.values()):

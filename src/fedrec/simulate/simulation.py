@@ -15,6 +15,7 @@ from fedrec.channel.stage import Stage, shortcut_of
 from fedrec.clients.clients import Answer, Ask, Clients
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, RanksWith, View, own_rows, ranks_from_history
+from fedrec.core.interrupt import heard_at_once
 from fedrec.core.messages import Report
 from fedrec.core.slots import Slot
 from fedrec.data.split import Split
@@ -106,14 +107,15 @@ class Simulation:
         report, ranks, busy = Report(), self.exam.unranked("valid"), np.zeros(2)
         start = time.perf_counter()
         try:
-            for turn, group in enumerate(server.groups(number, users)):
-                total = server.empty()
-                for answer in clients.fit(server.broadcast(number), group, ask, server.receive):
-                    total.add(answer.reply.sent)  # type: ignore[arg-type]
-                    report.add(answer.reply.report)
-                    busy += answer.seconds
-                    self._count(answer, ranks)
-                server.step(total, number, turn)
+            with heard_at_once():
+                for turn, group in enumerate(server.groups(number, users)):
+                    total = server.empty()
+                    for answer in clients.fit(server.broadcast(number), group, ask, server.receive):
+                        total.add(answer.reply.sent)  # type: ignore[arg-type]
+                        report.add(answer.reply.report)
+                        busy += answer.seconds
+                        self._count(answer, ranks)
+                    server.step(total, number, turn)
             loss = self.watch.check(number, report)
             clients.keep()
             server.finish(number)

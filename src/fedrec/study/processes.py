@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 WORKER = "FEDREC_WORKER"  # set in the environment of a command that works for another one
-GRACE = 10.0  # seconds to write a checkpoint in
+GRACE = 60.0  # seconds to write a checkpoint in, on a machine that may be busy
 
 
 def environment() -> dict[str, str]:
