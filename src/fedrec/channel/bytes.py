@@ -11,12 +11,17 @@ from fedrec.core.slots import Arrays, Slot
 NUMBER = 4  # bytes of a float32, and of an item's code
 
 
-def uploaded(declared: Mapping[str, Slot], clients: int, rows: int, whole_tables: bool) -> int:
-    """What clients send: of tables the touched rows, each with its item's code, other arrays whole."""
+def uploaded(
+    declared: Mapping[str, Slot], clients: int, rows: int, whole_tables: bool, number: int = NUMBER
+) -> int:
+    """What clients send: of tables the touched rows, each with its item's code, other arrays whole.
+
+    ``number``: bytes of a number.
+    """
     tables = {n: s for n, s in declared.items() if s.rows and not whole_tables}
-    total = clients * NUMBER * sum(int(np.prod(s.shape)) for n, s in declared.items() if n not in tables)
+    total = clients * number * sum(int(np.prod(s.shape)) for n, s in declared.items() if n not in tables)
     if tables:
-        total += rows * NUMBER * (1 + sum(int(np.prod(s.shape[1:])) for s in tables.values()))
+        total += rows * (NUMBER + number * sum(int(np.prod(s.shape[1:])) for s in tables.values()))
     return total
 
 

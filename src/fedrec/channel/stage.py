@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.channel.bytes import NUMBER
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.rng import generator
 from fedrec.core.settings import Settings
@@ -60,6 +61,11 @@ class Stage(Settings):
     def dense(self) -> bool:
         """Whether devices have to send their tables whole, touched or not."""
         return False
+
+    @property
+    def number(self) -> int:
+        """Bytes of a number on the wire."""
+        return NUMBER
 
     def says(self) -> str:
         """What a user should know about this stage; printed with the run."""
@@ -130,15 +136,16 @@ def stream_of(place: int, stage: Stage) -> str:
 
 
 def parse(text: str) -> Stage:
-    """A stage from ``name=strength`` or ``name=strength,option=value``."""
+    """A stage from ``name``, ``name=strength`` or either with ``,option=value`` after it."""
     from fedrec.channel.laplace import Laplace
+    from fedrec.channel.secure import Fixed, Secure
 
-    known: dict[str, type[Stage]] = {"laplace": Laplace}
-    name, _, rest = text.partition("=")
+    known: dict[str, type[Stage]] = {"laplace": Laplace, "fixed": Fixed, "secure": Secure}
+    head, *others = text.split(",")
+    name, _, first = head.partition("=")
     if name not in known:
         raise FedrecError(f"unknown channel stage '{name}': {nearest(name, known)}")
     kind = known[name]
-    first, *others = rest.split(",")
     values = {next(iter(kind.model_fields)): first} if first else {}
     for pair in others:
         key, equals, value = pair.partition("=")

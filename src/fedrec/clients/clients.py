@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.channel.secure import grid_of
 from fedrec.channel.stage import Stage, sent_through
 from fedrec.clients.choose import choose_engine
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
@@ -78,6 +79,7 @@ class Clients:
         last round are stored; without it they can be had by training that round again.
         """
         self.method, self.data, self.threads, self.channel = method, data, threads, tuple(channel)
+        self.grid = grid_of(self.channel, catalog.n_users)
         slots = method.slots(catalog)
         self.slots = localized(slots) if local else slots
         self.uploads = Uploads({}) if local else method.uploads(catalog)
@@ -183,8 +185,11 @@ class Clients:
             uploads = self.uploads.at(round)
             sent = sent_through(self.channel, sent, uploads, self.setting.secret, round, keys)
             check_sent(label, sent, self.slots, declared)
-            kept = sent.finite()
-            sent, users, rows = sent.only(kept), users[kept], len(sent.only(kept).items.items)
+            kept = sent.finite() if self.grid is None else self.grid.fits(sent, self.setting.catalog.n_users)
+            sent, users = sent.only(kept), users[kept]
+            rows = len(sent.items.items)
+            if self.grid is not None:
+                sent = self.grid.summed(sent, declared)
         report = Report(clients=len(finite), dropped=len(finite) - len(users), rows=rows)
         if len(self) > 1:  # of a device alone a sum would be its own figure
             report.loss = float(fitted.loss[finite].sum(dtype=np.float64))

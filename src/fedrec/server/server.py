@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedrec.channel.secure import grid_of
 from fedrec.channel.stage import Stage, drawn_for_sum, received
 from fedrec.core.blocks import single_threaded_blas
 from fedrec.core.errors import FedrecError
@@ -55,6 +56,7 @@ class Server:
         self.method, self.catalog, self.seed = method, catalog, seed
         self.cohort_size = catalog.n_users if cohort_size is None else cohort_size
         self.channel, self.shortcut, self.local = tuple(channel), shortcut, local
+        self.grid = grid_of(self.channel, catalog.n_users)
         self.uploads = method.uploads(catalog)
         self.service = method.service(catalog, seed)
         if self.service is not None:
@@ -133,7 +135,8 @@ class Server:
         return replace(reply, sent=pull(reply.sent, np.flatnonzero(np.isin(block, reply.users))))
 
     def empty(self) -> Total:
-        return Total.empty({} if self.local else self.sums)
+        sums = {} if self.local else self.sums
+        return Total.empty(sums) if self.grid is None else self.grid.empty(sums)
 
     def step(self, total: Total, round: int, turn: int = 0) -> None:
         """Merge what a group of clients sent. The round is over when all groups have stepped."""

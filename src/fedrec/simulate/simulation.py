@@ -10,7 +10,7 @@ from typing import get_args
 
 import numpy as np
 
-from fedrec.channel.bytes import downloaded, uploaded
+from fedrec.channel.bytes import NUMBER, downloaded, uploaded
 from fedrec.channel.stage import Stage, shortcut_of
 from fedrec.clients.clients import Answer, Ask, Clients
 from fedrec.core.errors import FedrecError
@@ -78,6 +78,7 @@ class Simulation:
         self.watch = Watch(method)
         self.given: dict[str, Slot] = service.given if service and not self.local else {}
         self.whole_tables = any(stage.dense for stage in self.channel)
+        self.number = self.channel[-1].number if self.channel else NUMBER
 
     @property
     def moment(self) -> Moment:
@@ -141,8 +142,9 @@ class Simulation:
 
     def _record(self, before: Moment, report: Report, loss: float, asked: int) -> Round:
         sent = report.clients - report.dropped
-        wire = {} if self.local else self.server.uploads.on_wire
-        up = uploaded(wire, sent, report.rows, self.whole_tables)
+        uploads = self.server.uploads
+        wire = {} if self.local else uploads.on_wire if self.server.grid is None else uploads.arrays
+        up = uploaded(wire, sent, report.rows, self.whole_tables, self.number)
         down = downloaded(self.clients.slots, self.given, before.server.shared) * asked
         figures = {f"{name}_mean": value / max(sent, 1) for name, value in report.figures.items()}
         figures |= self.method.diagnose(self.server.state.shared)

@@ -53,7 +53,7 @@ class Fleet:
 def fleet(method: Federated, parts: Split, clients: float | None = None, **options: Any) -> Fleet:
     """As many one-client devices as there are users."""
     catalog, cohort = parts.catalog, cohort_size(clients, parts.n_users)
-    server = Server(method, catalog, parts.seed, cohort_size=cohort)
+    server = Server(method, catalog, parts.seed, cohort_size=cohort, channel=options.get("channel", ()))
     tuned = cohort < parts.n_users and own_rows(method, catalog) == "tuned"
     phones = [
         Clients(
