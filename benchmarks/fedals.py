@@ -1,6 +1,6 @@
 """What FedALS reaches, protocol ``strict``: the tables of docs/fedals.md, printed as they are measured.
 
-    python benchmarks/fedals.py parity sampled accuracy rounds speed --seeds 3
+    python benchmarks/fedals.py parity sampled accuracy rounds speed fednext --seeds 3
 
 Needs the real data sets (FEDREC_DATA); ``speed`` also ``implicit`` (pip install 'fedrec[bench]').
 """
@@ -26,6 +26,7 @@ from fedrec.methods.central.ease import EASE
 from fedrec.methods.central.ials import IALS
 from fedrec.methods.central.popularity import Popularity
 from fedrec.methods.fedals import FedALS
+from fedrec.methods.fednext import FedNext
 from fedrec.simulate.simulation import Simulation
 
 THREADS = 2
@@ -200,11 +201,45 @@ def _turns(parts: Split, dim: int, settings: dict[str, Any]) -> tuple[list[float
     return np.min(ours[1:], axis=0).tolist(), np.min(theirs[1:], axis=0).tolist(), figures
 
 
+def fednext(seeds: int) -> None:
+    print(
+        f"\nML-1M: seconds (wall, and CPU of all threads) of the fastest of {TURNS} rounds, all clients and the "
+        "server, no evaluation;\nFedNext and FedALS take turns, with numbers that are given"
+    )
+    parts = parts_of("ml-1m", 0)
+    for dim in (64, 128):
+        given: dict[str, Any] = {"dim": dim, "recency": 3}
+        methods = (FedALS(**given), FedNext(**given, weight=0.1))
+        simulations = [Simulation(method, parts, threads=THREADS) for method in methods]
+        taken: list[list[NDArray[np.float64]]] = [[], []]
+        for simulation in simulations:
+            simulation.warm_up()
+        for _ in range(TURNS):
+            for simulation, times in zip(simulations, taken, strict=True):
+                start = _clocks()
+                simulation.play(evaluate=False)
+                times.append(_clocks() - start)
+        als, own = (np.min(times, axis=0) for times in taken)
+        wall, cpu = own / als
+        print(
+            f"  d={dim:<4} fednext {own[0]:.3f} {own[1]:.3f}  fedals {als[0]:.3f} {als[1]:.3f}  "
+            f"ratio {wall:.2f} {cpu:.2f}",
+            flush=True,
+        )
+
+
 def _clocks() -> NDArray[np.float64]:
     return np.array([time.perf_counter(), time.process_time()])
 
 
-TABLES = {"parity": parity, "sampled": sampled, "accuracy": accuracy, "rounds": rounds, "speed": speed}
+TABLES = {
+    "parity": parity,
+    "sampled": sampled,
+    "accuracy": accuracy,
+    "rounds": rounds,
+    "speed": speed,
+    "fednext": fednext,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

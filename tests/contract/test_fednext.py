@@ -115,6 +115,13 @@ def test_a_half_life_that_is_none(value: str) -> None:
         make("fedals", {"recency": value})
 
 
+@pytest.mark.parametrize("given", [{"floor": -0.1}, {"floor": 1.5}, {"weight": -1}, {"ridge": 0}])
+def test_a_number_out_of_its_range_is_one_sentence(given: dict[str, float]) -> None:
+    (name,) = given
+    with pytest.raises(FedrecError, match=rf"^fednext: {name}=.* is not valid"):
+        make("fednext", given)
+
+
 def test_likes_in_the_order_given() -> None:
     run = fedrec.run("fednext", two_orders(), rounds=10, settings={"dim": 16}, threads=1)
     for likes in ([60, 61, 62, 63, 40, 20], [60, 61, 62, 63, 20, 40]):

@@ -23,6 +23,7 @@ from fedrec.methods.central.base import CentralAtOnce, CentralInRounds
 from fedrec.methods.central.ease import EASE
 from fedrec.methods.fcf import FCF
 from fedrec.methods.fedals import FedALS
+from fedrec.methods.fednext import FedNext
 from fedrec.runs.folder import DIGEST, digest
 from fedrec.simulate.passes import Passes
 from fedrec.simulate.simulation import Simulation
@@ -88,7 +89,7 @@ def test_fedals_solves_with_the_validation_item(parts: Split, engine: str) -> No
     assert found.test.ahead.tolist() == simulation.ranks(simulation.moment, "test").ahead.tolist()
 
 
-@pytest.mark.parametrize("method", [FedALS(dim=4), FCF(dim=4)])
+@pytest.mark.parametrize("method", [FedALS(dim=4), FCF(dim=4), FedNext(dim=4)])
 def test_only_the_test_item_is_ranked_with_it(small: Interactions, parts: Split, method: Federated) -> None:
     mine, strict = (
         measure(s.scorer(s.moment), Exam(s.split)) for s in (played(method, p) for p in (parts, split(small)))
@@ -155,7 +156,7 @@ def test_rows_of_a_round_know_what_the_round_knew(parts: Split) -> None:
         sampled.ranks(sampled.moment, "test", view)
 
 
-@pytest.mark.parametrize("spec", ["fedals", "fedrecon", "fedrecon+gel", "ease", "itemknn"])
+@pytest.mark.parametrize("spec", ["fedals", "fednext", "fedrecon", "fedrecon+gel", "ease", "itemknn"])
 def test_opened_resumed_and_evaluated_alike(tastes: Interactions, tmp_path: Path, spec: str) -> None:
     asked: dict[str, Any] = {"rounds": 2, "settings": SMALL} if spec.startswith("fed") else {}
     run = fedrec.run(spec, tastes, "next", out=tmp_path / "run", **asked)

@@ -18,6 +18,7 @@ from fedrec.simulate.simulation import Simulation
 NCF = {"hidden": (16,), "lr": 10, "eta": 2.5, "lr_layers": 0.3}
 METHODS: dict[str, tuple[int, dict[str, Any]]] = {
     "fedals": (10, {}),
+    "fednext": (10, {}),
     "fcf": (60, {"alpha": 4, "lam": 2, "lr": 0.1}),
     "fedmf": (60, {}),
     "pfedrec": (60, {}),

@@ -75,7 +75,7 @@ def _step(row: Any, decays: Any, phi: Any) -> None:
             phi[at + k] = keep * phi[at + k] + take * row[k]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH, inline="always")
 def _move(row: Any, decays: Any, soon: Any, phi: Any, lately: Any, follower: Any) -> None:
     """One more item, and what came next after it, in one go over all features."""
     d = len(row)
