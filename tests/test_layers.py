@@ -10,7 +10,7 @@ import pytest
 import fedrec
 
 ROOMS = ["core", "data", "wrap", "methods", "evaluate", "channel", "clients", "server", "simulate", "serve"]
-ROOMS += ["figures", "runs", "study", "report", "bench", "cli"]
+ROOMS += ["figures", "runs", "study", "report", "deploy", "bench", "cli"]
 SOURCE = Path(fedrec.__file__).parent
 # Files outside of rooms: the surface (imported lazily), and what tests inherit.
 OUTSIDE = {"__init__.py", "testing"}
