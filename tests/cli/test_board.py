@@ -47,6 +47,7 @@ def test_where_nobody_looks_on_a_line_is_said_for_a_run(
 
 
 def test_times_for_people() -> None:
-    assert [left(s) for s in (None, 0.2, 40, 600, 7200)] == [
-        "time left not known yet", "about 1 s left", "about 40 s left", "about 10 min left", "about 2.0 h left",
+    assert [left(s) for s in (None, 0, 0.2, 40, 600, 7200)] == [
+        "time left not known yet", "all done", "about 1 s left", "about 40 s left",
+        "about 10 min left", "about 2.0 h left",
     ]  # fmt: skip

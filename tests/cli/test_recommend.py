@@ -47,7 +47,7 @@ def test_recommend_for_a_user(folder: Path, command: Command) -> None:
     assert not liked & {line["item"] for line in found["recommended"]}
     scores = [line["score"] for line in found["recommended"]]
     assert scores == sorted(scores, reverse=True)
-    text = command("recommend", folder, "--user", 7).stdout
+    text = command("recommend", folder, "--user", 7, "--k", 5).stdout
     assert found["recommended"][0]["title"][:20] in text
     assert found["liked"][0]["title"] in text
 

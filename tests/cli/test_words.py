@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -237,3 +238,24 @@ def test_a_resumed_run_says_what_it_was_made_without(
         assert words.startswith(f"error: plain was made without {option[0]}: a resumed run keeps its options")
     words = sentence(monkeypatch, capsys, *resume, "--seed", "4")
     assert words.startswith("error: plain was made with --seed 0: ")
+
+
+def test_what_the_system_refuses_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "some/file")
+
+    monkeypatch.setattr("fedrec.cli.main.app", full)
+    assert sentence(monkeypatch, capsys) == "error: No space left on device: some/file\n"
+
+
+def test_a_reader_who_has_had_enough(folder: Path) -> None:
+    """fedrec methods | head -1"""
+    command = [sys.executable, "-m", "fedrec.cli.main", "methods", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 1

@@ -36,6 +36,8 @@ def left(seconds: float | None) -> str:
     """A time for people."""
     if seconds is None:
         return "time left not known yet"
+    if seconds == 0:
+        return "all done"
     if seconds < 90:
         return f"about {max(round(seconds), 1)} s left"
     if seconds < 5400:

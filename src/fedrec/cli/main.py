@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -11,6 +12,9 @@ import typer
 from fedrec.cli import bench, compare, data, doctor, methods, recommend, report, reproduce, run, tune
 from fedrec.cli.terminal import any_letter, complain
 from fedrec.study.processes import WORKER, end_with_parent
+
+# What a system refuses anywhere: no room, or no right to write or read.
+REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 app = typer.Typer(
     name="fedrec",
@@ -65,6 +69,14 @@ def main() -> None:
         sys.exit(130)
     except FedrecError as error:
         complain(f"error: {error}")
+        sys.exit(2)
+    except BrokenPipeError:  # whoever read what was printed has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+        complain(f"error: {error.strerror}{f': {error.filename}' if error.filename else ''}")
         sys.exit(2)
 
 

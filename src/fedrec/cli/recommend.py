@@ -10,7 +10,7 @@ import typer
 from fedrec.cli.terminal import console, say, say_json
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
-Number = Annotated[int, typer.Option("-k", help="How many.")]
+Number = Annotated[int, typer.Option("-k", "--k", help="How many.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 Data = Annotated[
     str | None, typer.Option(help="The run's data, where it is no longer where the run found it.")

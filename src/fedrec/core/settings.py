@@ -74,7 +74,7 @@ def _sentence(model: type[BaseModel], error: ValidationError) -> str:
             return f"{owner} has no settings, but got '{name}'"
         return f"{owner or 'a run'} has no setting '{name}': {nearest(name, model.model_fields)}"
     message = problem["msg"]
-    message = message.removeprefix("Value error, ")
+    message = message.removeprefix("Value error, ").replace("a valid tuple", "a list")
     message = message[0].lower() + message[1:]
     start = f"{owner}: " if owner else ""
     if not name:

@@ -97,6 +97,8 @@ def find(name: str) -> type[Method]:
     place = {**METHODS, **WRAPPERS}.get(name)
     if place is None and ".py:" in name:
         return _from_file(name)
+    if not name:
+        raise FedrecError("a name is missing beside a '+': write for example fedmf, or fedmf+recent")
     if place is None:
         raise FedrecError(f"unknown method '{name}': {nearest(name, {**METHODS, **WRAPPERS, **ALIASES})}")
     module, _, attribute = place.partition(":")

@@ -22,7 +22,7 @@ from fedrec.runs import border
 from fedrec.runs.config import RunConfig
 from fedrec.runs.data import data_of, keep_data
 from fedrec.runs.describe import described
-from fedrec.runs.folder import RunFolder
+from fedrec.runs.folder import RunFolder, writing
 from fedrec.runs.history import History, cut_history, read_history
 from fedrec.runs.logs import check_logs, logging_to
 from fedrec.runs.result import rank_table, result_of
@@ -85,7 +85,7 @@ def run(
     if out is not None and out is not False:
         folder = RunFolder.create(None if out is True else border.path_of("out", out), config)
     try:
-        with folder.writing() if folder else nullcontext():
+        with writing(folder.path) if folder else nullcontext():
             if folder:
                 keep_data(folder.path, data)
             history = History(folder.history if folder else None)
@@ -128,7 +128,7 @@ def resume(
             config = config.model_copy(update={"rounds": rounds})
         method, parts = _rebuild(config, data, str(path))
         training = training_of(method, parts, config, threads)
-        with folder.writing():
+        with writing(folder.path):
             history = History(folder.history)
             if training is not None:
                 if (folder.checkpoint / "current.json").exists():

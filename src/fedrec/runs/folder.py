@@ -52,21 +52,10 @@ class RunFolder:
             where = path or "under runs/"
             raise FedrecError(f"cannot make the run folder {where}: {error.strerror}") from None
         folder = cls(path)
-        with folder.writing():
+        with writing(path):
             folder.lock()
             folder.write_config(config)
         return folder
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Turns what the system refuses (a full disk, a folder that may not be written) into a sentence."""
-        try:
-            yield
-        except OSError as error:
-            raise FedrecError(
-                f"cannot write in {self.path}: {error.strerror or error}; make room or choose another --out "
-                "(what was saved before is still there)"
-            ) from None
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:
@@ -144,6 +133,30 @@ class RunFolder:
             ) from None
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the system refuses (a full disk, a folder that may not be written) into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise FedrecError(
+            f"cannot write in {path}: {error.strerror or error}; make room or choose another --out "
+            "(what was saved before is still there)"
+        ) from None
+
+
+def make_folder(path: Path) -> None:
+    """A folder that has runs in it, such as a comparison's or a search's."""
+    if (path / "config.toml").exists():
+        raise FedrecError(f"{path} is the folder of a run: choose another --out")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if path.parent.name == "runs":
+            _ignored(path.parent)
+    except OSError as error:
+        raise FedrecError(f"cannot make the folder {path}: {error.strerror}") from None
+
+
 def take_lock(path: Path) -> IO[str] | None:
     """A file that is this process's while it is open; None where another process has it."""
     file = path.open("w", encoding="utf-8")
@@ -163,11 +176,10 @@ def take_lock(path: Path) -> IO[str] | None:
 
 
 def _unique(config: RunConfig) -> Path:
-    """A new name under ``runs/``, which git ignores."""
+    """A new name under ``runs/``."""
     runs = Path("runs")
     runs.mkdir(exist_ok=True)
-    if not (runs / ".gitignore").exists():
-        (runs / ".gitignore").write_text("*\n", encoding="utf-8")
+    _ignored(runs)
     method = "+".join(Path(part).name for part in config.method.split("+"))  # files without their folder
     words = (method, config.data, config.protocol.name)
     stem = "-".join(re.sub(r"[^A-Za-z0-9._+-]", "-", word) for word in words)[:LONGEST]
@@ -176,6 +188,12 @@ def _unique(config: RunConfig) -> Path:
     while path.exists():
         path, n = runs / f"{stem}-{n}", n + 1
     return path
+
+
+def _ignored(runs: Path) -> None:
+    """By git."""
+    if not (runs / ".gitignore").exists():
+        (runs / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def digest(table: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from fedrec.core.files import write
 from fedrec.core.protocol import Protocol
 from fedrec.data.interactions import Interactions
 from fedrec.runs import border
-from fedrec.runs.folder import RunFolder
+from fedrec.runs.folder import RunFolder, make_folder, writing
 from fedrec.study import formats
 from fedrec.study.board import Board, Job
 from fedrec.study.case import Case, Line, finished, place, read_failure
@@ -160,8 +160,8 @@ def compare_cases(
     wanted = _jobs(cases, folder, chosen)
     missing = [job for job in wanted if not _settled(job, keep_models, longest)]
     board = Board(missing, how_many(jobs, len(missing)), changed=changed)
-    if missing:
-        _make(folder)
+    if missing or tables:
+        make_folder(folder)
     try:
         play_all(board, threads=threads, keep_models=keep_models, longest=longest)
     except KeyboardInterrupt:
@@ -172,8 +172,8 @@ def compare_cases(
     lines = [_line(case, [job for job in wanted if job.case is case], board, longest) for case in cases]
     comparison = Comparison(lines, baseline, folder, len(board.took))
     if tables:
-        _make(folder)
-        comparison.write(folder)
+        with writing(folder):
+            comparison.write(folder)
     return comparison
 
 
@@ -246,15 +246,6 @@ def _several(data: Any) -> list[str | Path | Interactions]:
     if not found:
         raise FedrecError("say which data to compare on, such as demo: fedrec data list lists them")
     return found
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if folder.parent.name == "runs" and not (folder.parent / ".gitignore").exists():
-            (folder.parent / ".gitignore").write_text("*\n", encoding="utf-8")
-    except OSError as error:
-        raise FedrecError(f"cannot make the folder {folder}: {error.strerror}") from None
 
 
 def _identity(case: Case) -> list[Any]:

@@ -16,6 +16,7 @@ from fedrec.core.settings import Settings
 from fedrec.data.interactions import Interactions
 from fedrec.methods import expand, find, make, own_fields
 from fedrec.methods.central.base import Central, CentralAtOnce
+from fedrec.runs import border
 from fedrec.study.case import Case
 
 # Options of fedrec.run that only some methods know.
@@ -177,6 +178,9 @@ def _has(spec: str, key: str) -> bool:
 
 def applicable(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Those options of a comparison that mean something to a method: EASE has no rounds and no clients."""
+    for name in OF_ROUNDS:  # also where a method has none
+        if options.get(name) is not None:
+            border.whole(name, options[name], 1)
     method = make(spec)
     without: tuple[str, ...] = OF_CLIENTS if isinstance(method, Central) else ()
     without += OF_ROUNDS if isinstance(method, CentralAtOnce) else ()

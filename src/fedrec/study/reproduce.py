@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import write
 from fedrec.runs import border
+from fedrec.runs.folder import make_folder, writing
 from fedrec.study.case import Line, run_seconds
 from fedrec.study.compare import Changed, Comparison, compare_cases
 from fedrec.study.formats import pipes, printed, spread
@@ -134,16 +135,19 @@ def reproduce(
             looks = aim.look(done)
         except FedrecError as error:
             unseen = str(error)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     stem = f"{aim.name}{'-quick' if quick else ''}"
-    for look_name, look in looks.items():
-        write(folder / f"{stem}-{look_name}.csv", look.numbers.write_csv())
-        unseen = drawn(look, folder / f"{stem}-{look_name}.svg") or unseen
-    found = Reproduction(aim, quick, comparison, looks, unseen.rstrip("."))
-    write(folder / f"{stem}.md", found.to_markdown())
-    write(folder / f"{stem}.csv", comparison.frame.write_csv())
+    with writing(folder):
+        for look_name, look in looks.items():
+            write(folder / f"{stem}-{look_name}.csv", look.numbers.write_csv())
+            unseen = drawn(look, folder / f"{stem}-{look_name}.svg") or unseen
+        found = Reproduction(aim, quick, comparison, looks, unseen.rstrip("."))
+        write(folder / f"{stem}.md", found.to_markdown())
+        write(folder / f"{stem}.csv", comparison.frame.write_csv())
     if page is not None:
-        into(border.path_of("page", page), found)
+        page = border.path_of("page", page)
+        with writing(page.parent):
+            into(page, found)
     return found
 
 

@@ -20,7 +20,7 @@ from fedrec.data.split import split
 from fedrec.runs import border
 from fedrec.runs.config import RunConfig
 from fedrec.runs.describe import described
-from fedrec.runs.folder import take_lock
+from fedrec.runs.folder import make_folder, take_lock, writing
 from fedrec.study import space
 from fedrec.study.case import NO_MATTER
 from fedrec.study.trial import validated
@@ -144,8 +144,14 @@ def tune(
     dimensions = space.space(method, tuned.fixed)
     parts = split(loaded, tuned.config.protocol, tuned.config.seed)
     try:
-        while (begun := _ask(tuned, dimensions)) is not None:
-            heard(tuned, _try(tuned, parts, threads, *begun))
+        with writing(tuned.folder):
+            while (begun := _ask(tuned, dimensions)) is not None:
+                heard(tuned, _try(tuned, parts, threads, *begun))
+    except _optuna().exceptions.StorageInternalError as error:  # what SQLite says of a disk without room
+        said = getattr(error.__cause__, "orig", error)
+        raise FedrecError(
+            f"cannot write in {tuned.folder}: {said}; make room, and the same command goes on"
+        ) from None
     except KeyboardInterrupt:
         raise Interrupted(f"the same command: {tuned.ended} of {trials} trials are done") from None
     return tuned
@@ -167,10 +173,7 @@ def open_study(
         words = "+".join(Path(part).name for part in method.split("+"))
         out = Path("runs") / f"tune-{words}-{Path(asked).name}-{found.config.protocol.name}"
     folder = border.path_of("out", out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FedrecError(f"cannot make the folder {folder}: {error.strerror}") from None
+    make_folder(folder)
     with _alone(folder), _quiet():
         try:
             storage = optuna.storages.RDBStorage(
