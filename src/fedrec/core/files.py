@@ -31,6 +31,14 @@ def replacing(path: Path) -> Iterator[IO[Any]]:
         raise
 
 
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder; one whose name no system could hold is not there."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def write(path: Path, text: str) -> None:
     with replacing(path) as file:
         file.write(text.encode("utf-8"))

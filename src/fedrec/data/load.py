@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrec.core.errors import DataError, nearest
+from fedrec.core.files import exists
 from fedrec.data.sources.build import build, read_source
 from fedrec.data.sources.catalog import SOURCES
 from fedrec.data.sources.download import find_or_download
@@ -99,7 +100,7 @@ def locate(
 def source_of(text: str) -> str:
     """What to load again later: a name as it is, a file by its whole path."""
     base, minimum = split_name(text)
-    if is_name(base) or not Path(base).expanduser().exists():
+    if is_name(base) or not exists(Path(base).expanduser()):
         return text
     return str(Path(base).expanduser().resolve()) + ("" if minimum is None else f":{minimum}")
 
@@ -120,7 +121,7 @@ def _locate(base: str, reading: Reading) -> Located:
         path = imported_path(base)
         return Located(base, str(path), lambda: build(base, read_table(part_of(path))))
     path = Path(base).expanduser()
-    if not path.exists() and not _looks_like_path(base):
+    if not exists(path) and not _looks_like_path(base):
         raise DataError(f"unknown data set '{base}': {nearest(base, [*BUILT_IN, *imported_names()])}")
     part_of(path)
     short = path.name.split(".")[0] or path.name
@@ -134,7 +135,7 @@ def _from_frame(frame: Any, reading: Reading) -> Located:
 
 def split_name(text: str) -> tuple[str, int | None]:
     """``name:10`` as name and minimum. A path may hold a colon: what exists as it stands is a path."""
-    if is_name(text) or Path(text).exists() or ":" not in text:
+    if is_name(text) or exists(Path(text)) or ":" not in text:
         return text, None
     base, _, tail = text.rpartition(":")
     if tail.isdecimal():

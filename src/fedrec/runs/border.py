@@ -32,12 +32,12 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
     return int(found)
 
 
-def seconds(name: str, value: Any) -> float:
+def seconds(name: str, value: Any, advice: str = "or 0 for every round") -> float:
     """A time of at least no seconds."""
     found = _number(value)
     if found is None or not math.isfinite(found) or found < 0:
         raise FedrecError(
-            f"{name} {_short(value)} is no time: give seconds, such as 30, or 0 for every round"
+            f"{name} {_short(value)} is no time: give seconds, such as 30{advice and f', {advice}'}"
         )
     return float(found)
 
@@ -58,12 +58,9 @@ def _number(value: Any) -> float | int | None:
 
 def method_of(method: Any, settings: Any = None) -> Method:
     """A method by name or as an object."""
-    if settings is not None and not isinstance(settings, Mapping):
-        raise FedrecError(
-            f"settings={_short(settings)} are no names with values: give a dict, such as {{'dim': 16}}"
-        )
+    settings = settings_of(settings)
     if isinstance(method, str):
-        return make(method, dict(settings or {}))
+        return make(method, settings)
     if isinstance(method, type) and issubclass(method, Method):
         raise FedrecError(f"{method.__name__} is a class: give an object, such as {method.__name__}()")
     if not isinstance(method, Method):
@@ -73,6 +70,22 @@ def method_of(method: Any, settings: Any = None) -> Method:
     if settings:
         raise FedrecError("give settings to the method's class or by name, not both")
     return method
+
+
+def settings_of(settings: Any) -> dict[str, Any]:
+    """Settings by name."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise FedrecError(
+            f"settings={_short(settings)} are no names with values: give a dict, such as {{'dim': 16}}"
+        )
+    return dict(settings or {})
+
+
+def method_name(method: Any) -> str:
+    """Where a method is asked for by its name: it is made again, with other settings or in other processes."""
+    if isinstance(method, str):
+        return method
+    raise FedrecError(f"{_short(method)} is no name of a method: give text, such as 'fedmf'")
 
 
 def check_protocol(protocol: Any) -> str | Protocol:
@@ -113,7 +126,7 @@ def several(value: Any) -> list[Any]:
 
 def callbacks_of(value: Any) -> list[Callback]:
     """Functions to call after every round; one alone will do."""
-    found = [value] if callable(value) else list(value or ())
+    found = [value] if callable(value) else several(value or ())
     for one in found:
         if not callable(one):
             raise FedrecError(

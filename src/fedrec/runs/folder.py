@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.files import write
+from fedrec.core.files import exists, write
 from fedrec.runs.config import RunConfig
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RunFolder:
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:
-        if not (path / "config.toml").exists():
+        if not exists(path / "config.toml"):
             raise FedrecError(f"{path} is not a run folder: it has no config.toml")
         return cls(path)
 
@@ -147,7 +147,7 @@ def writing(path: Path) -> Iterator[None]:
 
 def make_folder(path: Path) -> None:
     """A folder that has runs in it, such as a comparison's or a search's."""
-    if (path / "config.toml").exists():
+    if exists(path / "config.toml"):
         raise FedrecError(f"{path} is the folder of a run: choose another --out")
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -96,7 +96,7 @@ class Comparison:
 def compare(
     methods: str | Sequence[str] = (),
     data: Any = "demo",
-    protocol: str | Sequence[str] = "strict",
+    protocol: str | Protocol | Sequence[str | Protocol] = "strict",
     seeds: int | Sequence[int] = 5,
     *,
     settings: Mapping[str, Any] | None = None,
@@ -130,7 +130,8 @@ def compare(
     else:
         options = {"rounds": rounds, "clients": clients, "channel": channel}
         options |= {"eval_every": eval_every, "patience": patience}
-        cases = product(border.texts(methods), _several(data), protocol, settings or {}, options, local)
+        settings = border.settings_of(settings)
+        cases = product(border.several(methods), _several(data), protocol, settings, options, local)
     return compare_cases(
         cases, out, seeds, baseline=baseline, jobs=jobs, threads=threads, longest=longest,
         keep_models=keep_models, force=force, changed=changed,
@@ -153,6 +154,7 @@ def compare_cases(
 ) -> Comparison:
     """The same for cases of one's own. A mistake is an error before anything runs; with ``tables`` they are written."""
     folder, chosen = border.path_of("out", out), numbers(seeds)
+    longest = None if longest is None else border.seconds("--longest", longest, "")
     check(cases, chosen)
     baseline = _baseline(cases, baseline)
     if tables:

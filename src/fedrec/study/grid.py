@@ -11,7 +11,7 @@ from pydantic import Field
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.federated import Federated
 from fedrec.core.files import read_toml
-from fedrec.core.protocol import PAPER, PROTOCOLS, STRICT
+from fedrec.core.protocol import PAPER, PROTOCOLS, STRICT, Protocol
 from fedrec.core.settings import Settings
 from fedrec.data.interactions import Interactions
 from fedrec.methods import expand, find, make, own_fields
@@ -108,18 +108,20 @@ def read_grid(path: str | Path) -> tuple[Grid, list[Case]]:
 
 def numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """``3`` is the seeds 0, 1 and 2."""
-    found = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    numbers = [border.whole("seeds", seed) for seed in border.several(seeds)]
+    counted = isinstance(seeds, str) or not hasattr(seeds, "__len__")
+    found = tuple(range(numbers[0])) if counted else tuple(numbers)
     if not found or min(found) < 0 or len(set(found)) < len(found):
         raise FedrecError(f"seeds={seeds} are no seeds: give how many, at least 1, or different numbers")
     return found
 
 
-def protocols(name: str | Sequence[str]) -> list[str]:
-    """``both`` is the honest and the published one."""
-    names = [name] if isinstance(name, str) else list(name)
+def protocols(name: Any) -> list[str | Protocol]:
+    """By name or as they are; ``both`` is the honest and the published one."""
+    names = [name] if isinstance(name, Protocol) else border.several(name)
     found = [each for one in names for each in (BOTH if one == "both" else (one,))]
-    for one in found:
-        if one not in PROTOCOLS:
+    for one in map(border.check_protocol, found):
+        if isinstance(one, str) and one not in PROTOCOLS:
             raise FedrecError(f"unknown protocol '{one}': {nearest(one, (*PROTOCOLS, 'both'))}")
     return list(dict.fromkeys(found))
 
@@ -136,8 +138,7 @@ def product(
     if not methods:
         raise FedrecError("say which methods to compare, such as fedmf pfedrec: fedrec methods lists them")
     for method in methods:
-        if not isinstance(method, str):
-            raise FedrecError(f"{method!r} is no name of a method: give text, such as 'fedmf'")
+        border.method_name(method)
     mine = settings_by_method(methods, settings)
     cases = [
         Case(method, where, how, mine[method], applicable(method, options))

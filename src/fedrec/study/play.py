@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -56,7 +57,8 @@ def play(job: Job, threads: int, keep_models: bool, longest: float | None, at: A
     except (TooLong, Locked):
         raise
     except FedrecError as error:
-        write(failure(path), json.dumps({"error": str(error)}))
+        with contextlib.suppress(OSError):  # no room for it either
+            write(failure(path), json.dumps({"error": str(error)}))
         raise
     failure(path).unlink(missing_ok=True)
     if not keep_models:

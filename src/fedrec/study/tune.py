@@ -163,7 +163,7 @@ def open_study(
 ) -> tuple[Tuned, Interactions]:  # fmt: skip
     """The study of a search, new or gone on with, checked; and the data."""
     optuna = _optuna()
-    fixed = space.full_names(method, dict(settings or {}))
+    fixed = space.full_names(border.method_name(method), border.settings_of(settings))
     found = described(method, data, protocol, settings=fixed, **options)
     asked = data if isinstance(data, str) else found.data.name
     dimensions = space.space(method, fixed)

@@ -15,7 +15,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.protocol import Protocol
 from fedrec.data.interactions import Interactions
 from fedrec.data.kept import keep, read_kept
-from fedrec.runs.folder import Locked
+from fedrec.runs.folder import Locked, writing
 from fedrec.study.board import Job
 from fedrec.study.case import Case, loaded_once
 from fedrec.study.play import play
@@ -29,7 +29,8 @@ def packed(job: Job, **how: Any) -> str:
         config = case.described(job.seed).config
         copy = job.path.parent / f"data-{config.fingerprint}.parquet"
         if not copy.exists():
-            keep(data, copy)
+            with writing(copy.parent):
+                keep(data, copy)
         source: dict[str, Any] = {"copy": str(copy), "name": data.name}
     else:
         source = {"source": data.origin.source, "load": dict(data.origin.options)}

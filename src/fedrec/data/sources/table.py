@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec.core.errors import DataError, nearest
+from fedrec.core.files import exists
 from fedrec.data.sources.find import Part, members
 from fedrec.data.sources.rows import complete, first_line
 from fedrec.data.sources.source import Columns
@@ -32,8 +33,8 @@ NO_TIME = ""  # ``time=NO_TIME`` leaves the times out
 
 def part_of(path: Path) -> Part:
     """The file itself, or the one file in a zip."""
-    if not path.is_file():
-        problem = "is a folder" if path.is_dir() else "does not exist"
+    if not exists(path) or path.is_dir():
+        problem = "is a folder" if exists(path) else "does not exist"
         raise DataError(f"{path} {problem}: give the path of a CSV, TSV or Parquet file")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty: give a file with at least one interaction")
