@@ -129,7 +129,7 @@ def protocols(name: Any) -> list[str | Protocol]:
 def product(
     methods: Sequence[str],
     data: Sequence[str | Path | Interactions],
-    protocol: str | Sequence[str],
+    protocol: str | Protocol | Sequence[str | Protocol],
     settings: Mapping[str, Any],
     options: Mapping[str, Any],
     local: bool,
