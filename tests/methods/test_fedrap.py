@@ -114,3 +114,11 @@ def test_a_run_that_diverges_reports_the_last_good_state() -> None:
 def test_settings_out_of_range_are_one_sentence(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(FedrecError, match=sentence):
         FedRAP(**settings)
+
+
+def test_personal_rows_that_do_not_move_leave_the_common_part_alone() -> None:
+    still, common = simulation(slow=0, lam=0), simulation(parts="common", lam=0)
+    play(still, 2), play(common, 2)
+    tables = (each.server.state.shared["common"] for each in (still, common))
+    np.testing.assert_allclose(*tables, atol=1e-6)
+    assert still.method.plan(Catalog(1, 1), 1)[0].groups[1].optimizer.lr == 0  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from fedrec.clients.kernels.steps import residuals
+from fedrec.clients.kernels.steps import residuals_and_loss
 from fedrec.core.blocks import single_threaded_blas
 from fedrec.core.entropy import FAST, F
 from fedrec.core.federated import Federated
@@ -157,9 +157,9 @@ def _multiply_add(rows: Any, w: Any, times: int) -> Any:
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST)
 def _exponentials(x: Any, y: Any, r: Any, times: int) -> Any:
-    total = F(0)
+    total, terms = F(0), np.empty_like(x)
     for _ in range(times):
-        total += residuals(x, y, r, F(1))
+        total += residuals_and_loss(x, y, r, F(1), terms)
     return total
 
 

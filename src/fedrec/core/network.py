@@ -21,7 +21,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.entropy import FAST, F, sigmoid_softplus
+from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
 from fedrec.core.products import LANES, add_rows, multiply, multiply_positive, multiply_where, padded, stride
 from fedrec.core.slots import Array
 
@@ -276,15 +276,14 @@ def gradient(
     return value
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _slopes(logits: Any, y: Any, weights: Any, start: int, end: int, r: Any) -> Any:
-    """r = (σ(x) − y) · weight, and Σ weight · cross-entropy.
+    """r = (σ(x) − y) · weight, and Σ weight · cross-entropy; the terms of the sum are left in place of the logits.
 
     A logit that is not finite makes the value NaN (x·y), by which a client is dropped.
     """
-    value = F(0)
     for k in range(start, end):
         sigmoid, softplus = sigmoid_softplus(logits[k])
-        value += weights[k] * (softplus - logits[k] * y[k])
         r[k] = (sigmoid - y[k]) * weights[k]
-    return value
+        logits[k] = weights[k] * (softplus - logits[k] * y[k])
+    return steady_sum(logits, start, end)

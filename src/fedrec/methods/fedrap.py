@@ -65,6 +65,9 @@ class FedRAP(GradientMethod):
     lr_args: Annotated[float, Search(1, 20000, log=True)] = Field(
         100.0, gt=0, description="learning rate of C and D"
     )
+    slow: Annotated[float, Search(0.0001, 1, log=True)] = Field(
+        1.0, ge=0, le=1, description="learning rate of D = lr_args × slow; the paper has one rate for both"
+    )
     step_decay: float = Field(0.95, gt=0, le=1, description="both rates, after every step within a round")
     round_decay: float = Field(0.97, gt=0, le=1, description="both rates, after every round")
     weight_decay: float = Field(0.0, ge=0, description="L2 of w, b and of the rows that a client holds")
@@ -107,12 +110,15 @@ class FedRAP(GradientMethod):
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         fade = self.round_decay ** (round - 1)
         network = DecayingSGD(self.lr_network * fade, self.step_decay, self.weight_decay)
-        args = DecayingSGD(self.lr_args * fade, self.step_decay, self.weight_decay)
+        common, personal = (
+            DecayingSGD(rate * fade, self.step_decay, self.weight_decay)
+            for rate in (self.lr_args, self.lr_args * self.slow)
+        )
         groups = [Group(("user", "bias"), network, "private")]
         if self.parts != "common":
-            groups.append(Group(("personal",), args, "private"))
+            groups.append(Group(("personal",), personal, "private"))
         if self.parts != "personal":
-            groups.append(Group(("common",), args, "shared"))
+            groups.append(Group(("common",), common, "shared"))
         grown = self.grown(round)
         terms = {"lam": grown * self.lam, "mu": grown * self.mu, "prox": abs(grown) * self.prox}
         return [Phase(groups, self.epochs, terms=terms)]

@@ -6,7 +6,7 @@ Learning", NeurIPS 2021, Algorithm 1, with matrix factorisation as the model.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -41,6 +41,10 @@ class FedRecon(GradientMethod):
         10, ge=1, description="epochs on the support half, items frozen"
     )
     user_std: float = Field(0.1, ge=0, description="spread of a fresh user vector")
+    weighting: Literal["examples", "clients"] = Field(
+        "examples",
+        description="what a client counts by in the mean: its examples (the paper's), or all alike",
+    )
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         return {
@@ -50,7 +54,8 @@ class FedRecon(GradientMethod):
         }
 
     def uploads(self, catalog: Catalog) -> Uploads:
-        return Uploads(super().uploads(catalog).arrays, weight="samples")  # clients count by their examples
+        weight: Literal["client", "samples"] = "samples" if self.weighting == "examples" else "client"
+        return Uploads(super().uploads(catalog).arrays, weight=weight)
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         reconstruct = Group(("user", "bias"), SGD(self.lr), "fresh")

@@ -85,6 +85,7 @@ class Scratch(NamedTuple):
     weights: Array
     x: Array
     r: Array
+    terms: Array  # of the loss
     g: Array
     sums: Array
 
@@ -123,7 +124,8 @@ def train_client(
                 mine = weights[start:end] if half_life > 0 else weights[:0]
                 loss += step(
                     table, rows[start:end], y[start:end], mine, w, b, lr_vector, lr_rows, rule.in_turn,
-                    rule.radius_vector, rule.radius_rows, scratch.x[:m], scratch.r[:m], scratch.g, scratch.sums,
+                    rule.radius_vector, rule.radius_rows, scratch.x[:m], scratch.r[:m], scratch.terms[:m],
+                    scratch.g, scratch.sums,
                 )  # fmt: skip
             loss = loss / F(max(size, 1))
             if tolerance > 0:
@@ -153,7 +155,7 @@ def train_shard(
     scratch = Scratch(
         np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F),
         np.empty(most, F), np.empty(most, F), np.empty(min(rule.batch, most), F),
-        np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
+        np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
     )  # fmt: skip
     sent = 0
     for c in range(len(users)):

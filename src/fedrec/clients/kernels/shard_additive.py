@@ -89,6 +89,8 @@ class Scratch(NamedTuple):
     where: NDArray[np.int32]
     x: Array
     s: Array
+    residual: Array
+    terms: Array  # of the loss
     g: Array
 
 
@@ -141,7 +143,7 @@ def train_client(
                     where[rows[k]] = -1
             value = step(
                 c, d, rows[:distinct], met, positive, more_met, more_positive, end - start, w, b, numbers, fade,
-                scratch.x, scratch.s, scratch.g,
+                scratch.x, scratch.s, scratch.residual, scratch.terms, scratch.g,
             )  # fmt: skip
             loss += value * F(end - start)
             fade *= numbers.step_decay
@@ -180,10 +182,11 @@ def train_additive(
     items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
     c, d = np.zeros((most, dim), F), np.zeros((most, dim), F)
     w, b = np.empty(dim, F), np.empty(1, F)
+    far = np.int64(64)  # g is not close to w: compiled code would add up its loss in another order there
     scratch = Scratch(
         np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, F), np.empty(most, F),
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F),
-        np.empty(most, F), np.empty(dim, F),
+        np.empty(most, F), np.empty(most, F), np.empty(most, F), np.empty(far + dim, F)[far:],
     )  # fmt: skip
     base = sent = 0
     for at in range(len(users)):

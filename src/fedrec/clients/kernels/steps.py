@@ -12,7 +12,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from fedrec.core.entropy import FAST, F, sigmoid_softplus
+from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -26,18 +26,25 @@ def logits(table: Any, rows: Any, w: Any, b: Any, x: Any) -> None:
         x[k] = total + b
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def residuals(x: Any, y: Any, r: Any, scale: Any) -> Any:
-    """r_k = (σ(x_k) − y_k)·scale and the sum of the cross-entropies.
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+def residuals(x: Any, y: Any, r: Any, scale: Any) -> None:
+    """r_k = (σ(x_k) − y_k)·scale."""
+    for k in range(len(y)):
+        sigmoid, _ = sigmoid_softplus(x[k])
+        r[k] = (sigmoid - y[k]) * scale
+
+
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+def residuals_and_loss(x: Any, y: Any, r: Any, scale: Any, terms: Any) -> Any:
+    """The same, and the sum of the cross-entropies; ``terms`` is scratch.
 
     A logit that is not finite makes the loss NaN (x·y), by which the client is dropped.
     """
-    loss = F(0)
     for k in range(len(y)):
         sigmoid, softplus = sigmoid_softplus(x[k])
-        loss += softplus - x[k] * y[k]
         r[k] = (sigmoid - y[k]) * scale
-    return loss
+        terms[k] = softplus - x[k] * y[k]
+    return steady_sum(terms, 0, len(y))
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -112,7 +119,7 @@ def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: A
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def step(
     table: Any, rows: Any, y: Any, weights: Any, w: Any, b: Any, lr_vector: Any, lr_rows: Any, in_turn: bool,
-    radius_vector: Any, radius_rows: Any, x: Any, r: Any, g: Any, sums: Any,
+    radius_vector: Any, radius_rows: Any, x: Any, r: Any, terms: Any, g: Any, sums: Any,
 ) -> Any:  # fmt: skip
     """One batch: moves w, b and the rows; returns the sum of cross-entropies before the (last) move.
 
@@ -120,7 +127,7 @@ def step(
     """
     scale = F(1) / F(len(rows))
     logits(table, rows, w, b[0], x)
-    loss = residuals(x, y, r, scale)
+    loss = residuals_and_loss(x, y, r, scale, terms)
     if lr_vector > 0:
         apart = radius_vector > 0 or len(weights) > 0  # the rows have residuals of their own
         at_rows = r.copy() if apart else r
@@ -136,7 +143,7 @@ def step(
             b[0] -= lr_vector * gb
             if lr_rows > 0:
                 logits(table, rows, w, b[0], x)
-                loss = residuals(x, y, r, scale)
+                loss = residuals_and_loss(x, y, r, scale, terms)
     if lr_rows > 0:
         if radius_rows > 0:
             sharpen_rows(rows, y, x, w, radius_rows, r, sums, scale)

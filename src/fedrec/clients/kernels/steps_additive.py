@@ -16,7 +16,7 @@ from typing import Any
 import numba as nb
 
 from fedrec.clients.kernels.steps import move_rows
-from fedrec.core.entropy import FAST, F, sigmoid_softplus
+from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -31,10 +31,20 @@ def _add_rows(c: Any, d: Any, rows: Any, s: Any, g: Any) -> Any:
     return total
 
 
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+def _residuals(x: Any, met: Any, positive: Any, share: Any, out: Any, terms: Any, count: int) -> Any:
+    """(met·σ(x) − positive)·share of each row, and the sum of the cross-entropies; ``terms`` is scratch."""
+    for k in range(count):
+        sigmoid, softplus = sigmoid_softplus(x[k])
+        terms[k] = met[k] * softplus - positive[k] * x[k]
+        out[k] = (met[k] * sigmoid - positive[k]) * share
+    return steady_sum(terms, 0, count)
+
+
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def step(
     c: Any, d: Any, rows: Any, met: Any, positive: Any, more_met: Any, more_positive: Any, n: int, w: Any, b: Any,
-    numbers: Any, fade: float, x: Any, s: Any, g: Any,
+    numbers: Any, fade: float, x: Any, s: Any, residual: Any, terms: Any, g: Any,
 ) -> Any:  # fmt: skip
     """One batch: moves w, b and its rows; returns its loss before the move."""
     dim, share, weighted = len(w), F(1) / F(n), numbers.half_life > 0
@@ -45,14 +55,8 @@ def step(
             total += w[j] * (c[row, j] + d[row, j])
         x[k] = total + b[0]
     if weighted:
-        for k in range(len(rows)):
-            sigmoid, _ = sigmoid_softplus(x[k])
-            s[k] = (more_met[k] * sigmoid - more_positive[k]) * share
-    entropy = F(0)
-    for k in range(len(rows)):
-        sigmoid, softplus = sigmoid_softplus(x[k])
-        entropy += met[k] * softplus - positive[k] * x[k]
-        x[k] = (met[k] * sigmoid - positive[k]) * share  # from here on the residual
+        _residuals(x, more_met, more_positive, share, s, terms, len(rows))
+    entropy = _residuals(x, met, positive, share, residual, terms, len(rows))
     lr_c, lr_d = F(numbers.lr_common * fade), F(numbers.lr_personal * fade)
     decay, lam = F(numbers.weight_decay), F(numbers.lam) * entry
     l1, l2 = F(numbers.l1) * entry, F(numbers.l2) * entry
@@ -61,7 +65,7 @@ def step(
     if weighted:
         gb = _add_rows(c, d, rows, s, g)
     for k in range(len(rows)):
-        row, r, q = rows[k], x[k], met[k]
+        row, r, q = rows[k], residual[k], met[k]
         gb += r
         apart = q * lam
         for j in range(dim):
