@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fedrec.clients.engine import Engine, Setting
-from fedrec.clients.kernels import additive, leastsquares, loglinear, mlp
+from fedrec.clients.kernels import additive, attention, generated, leastsquares, loglinear, mlp
 from fedrec.clients.plain import Plain
 from fedrec.core.errors import FedrecError, nearest
-from fedrec.core.kernel import Additive, LeastSquares, LogLinear, Mlp
+from fedrec.core.kernel import Additive, Attention, Generated, LeastSquares, LogLinear, Mlp
 
 ENGINES = ("auto", "plain", "fused")
 
@@ -19,6 +19,8 @@ KERNELS: dict[type, Callable[[Any, Setting], Engine]] = {
     Additive: additive.AdditiveClients,
     LeastSquares: leastsquares.LeastSquaresClients,
     Mlp: mlp.MlpClients,
+    Attention: attention.AttentionClients,
+    Generated: generated.GeneratedClients,
 }
 
 

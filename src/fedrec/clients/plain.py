@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD, Fitted, RankingPart, Setting, Wish
+from fedrec.clients.leaving import left
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import Rows, StoredRows, overlay
 from fedrec.core.errors import FedrecError
@@ -23,16 +24,14 @@ from fedrec.core.federated import Batch, Phase, row_names, weights_by
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids
-from fedrec.core.rng import generator
 from fedrec.core.slots import Array, Arrays, Slot
 from fedrec.core.tables import tables
-from fedrec.core.upload import Upload, check_name, check_shape, joined, summed
+from fedrec.core.upload import Upload, check_name, check_shape, summed
 from fedrec.data.samples import Samples, draw_samples, draws_negatives
 
 BLOCK_SAMPLES = 32_768  # padded samples per block: its rows stay in cache
 BLOCK_CLIENTS = 128
 TILE = 2048  # items scored at once when a client's own rows rank the whole catalogue
-LEAVING = "leaving"  # name of the random stream of what devices do to their uploads
 
 
 class Trained(NamedTuple):
@@ -112,7 +111,7 @@ class Plain:
             weights=weights_by(self.uploads, samples.counts),
         ).only(finite)
         upload = upload.moved() if self.uploads.moved_rows else upload
-        upload = self._leaving(upload, broadcast.round, users[finite], samples.counts[finite])
+        upload = left(self.setting, upload, broadcast.round, users[finite], samples.counts[finite])
         on_device = ("private", "fresh")
         lines = {n: after[n] for n, s in self.slots.items() if s.owner in on_device and not s.rows}
         tuned = {
@@ -199,17 +198,6 @@ class Plain:
         at = np.maximum(items, 0)
         clients = np.arange(len(items))[:, None]
         return {n: v[clients, at] if self.given[n].rows else v for n, v in given.items()}
-
-    def _leaving(self, upload: Upload, round: int, users: Ids, counts: NDArray[np.int64]) -> Upload:
-        """What devices do to their uploads as part of the method itself, each with randomness of its own."""
-        leaving = self.uploads.leaving
-        if leaving is None or upload.clients == 0 or not self.uploads.arrays:
-            return upload
-        ones = []
-        for c, user in enumerate(users):
-            rng = generator(self.setting.secret, LEAVING, round, int(self.data.keys[user]))
-            ones.append(leaving(upload.one(c), int(counts[c]), self.data.n_items, rng))
-        return joined(ones)
 
     # -- ranking -------------------------------------------------------------------------------
 

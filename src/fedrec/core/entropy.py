@@ -1,4 +1,4 @@
-"""The cross-entropy of a logit and its slope, in compiled code that vectorises."""
+"""Exponentials, and the cross-entropy of a logit with its slope, in compiled code that vectorises."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ LOG2E, LN2_HIGH, LN2_LOW = F(1.44269504), F(0.693359375), F(-2.12194440e-4)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy", inline="always")
-def sigmoid_softplus(x: Any) -> Any:
-    """σ(x) and log(1 + e^x), written out so that a loop over them becomes vector code.
+def exp_negative(a: Any) -> Any:
+    """e^a for a ≤ 0, written out so that a loop over it becomes vector code; exact to float32.
 
-    e^a = 2^i·e^f with a polynomial for e^f, and log(1 + z) = 2·artanh(z / (2 + z)) as a series. Both
-    are exact to float32.
+    e^a = 2^i·e^f with a polynomial for e^f.
     """
-    a = max(-abs(x), F(-87.0))  # z = e^−|x| never overflows
+    a = max(a, F(-87.0))
     i = np.floor(a * LOG2E + F(0.5))
     f = a - i * LN2_HIGH - i * LN2_LOW
     p = F(1.9875691500e-4)
@@ -32,7 +31,13 @@ def sigmoid_softplus(x: Any) -> Any:
     p = p * f + F(4.1665795894e-2)
     p = p * f + F(1.6666665459e-1)
     p = p * f + F(5.0000001201e-1)
-    z = (p * f * f + f + F(1)) * np.int32((np.int32(i) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return (p * f * f + f + F(1)) * np.int32((np.int32(i) + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy", inline="always")
+def sigmoid_softplus(x: Any) -> Any:
+    """σ(x) and log(1 + e^x), exact to float32; log(1 + z) = 2·artanh(z / (2 + z)) as a series."""
+    z = exp_negative(-abs(x))  # never overflows
     s = z / (F(2) + z)
     q = s * s
     series = q * (F(1 / 3) + q * (F(1 / 5) + q * (F(1 / 7) + q * (F(1 / 9) + q * F(1 / 11)))))

@@ -97,4 +97,36 @@ class Mlp:
     at_once: bool = False  # one step a pass, on the sum of its batches' mean losses
 
 
-Kernel = LogLinear | Additive | LeastSquares | Mlp
+@dataclass(frozen=True)
+class Attention:
+    """score = vector · item row + bias, where a graph attention layer makes the vector from the user's.
+
+    The layer hears from the client's items, and those from the neighbours' vectors that the client is given.
+    Cross-entropy over all samples at once: a step of SGD of user and bias; of items and layer the gradient is sent.
+    """
+
+    items: str
+    layer: tuple[str, str, str]  # W, ask and answer
+    user: str
+    bias: str
+    vector: str  # a fresh slot: the user after the layer
+    nearby: str
+    links: str
+    told: str  # an upload: the user's vector
+
+
+@dataclass(frozen=True)
+class Generated:
+    """score = w2 · relu(row w1 + b1) + b2, with row = left · right: all of it made for the client by the server.
+
+    One look at all samples: the gradient of their mean cross-entropy is sent, that of the touched rows as ``items``.
+    """
+
+    items: str
+    left: str
+    right: str
+    weights: tuple[str, str]
+    biases: tuple[str, str]
+
+
+Kernel = LogLinear | Additive | LeastSquares | Mlp | Attention | Generated

@@ -13,9 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 import numba as nb
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from fedrec.core.slots import Array
 
 LANES = 8
 FEW, MANY = 4, 8  # rows of a tile that is two groups wide, and of one that is one group wide
@@ -30,6 +33,20 @@ def padded(width: int) -> int:
 def stride(width: int) -> int:
     """Numbers from a row to the next: an odd count of groups, so that rows spread over the sets of a cache."""
     return LANES * (-(-width // LANES) | 1) if width else 0
+
+
+def product(a: Array, b: Array) -> Array:
+    """A·B of two ordinary arrays: each row of the result whatever the rows beside it are, to the bit."""
+    rows, columns, depth = padded(len(a)), padded(b.shape[1]), len(b)
+    left, right = np.zeros((rows, depth), np.float32), np.zeros((depth, stride(columns)), np.float32)
+    left[: len(a)], right[:, : b.shape[1]] = a, b
+    out, none = np.empty((rows, columns), np.float32), np.zeros(columns, np.float32)
+    multiply(
+        out.reshape(-1), 0, columns, none, 0, 0, left.reshape(-1), 0, depth, 1,
+        right.reshape(-1), 0, right.shape[1], rows, columns, depth,
+    )  # fmt: skip
+    found: Array = out[: len(a), : b.shape[1]]
+    return found
 
 
 def _tile(rows: int, groups: int, kind: int) -> Any:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numba as nb
 import numpy as np
 
+from fedrec.core.entropy import F
 from fedrec.core.slots import Arrays, Owner, Slot, zeros
 
 
@@ -50,15 +53,35 @@ class ServerAdam:
     beta2: float = 0.999
     epsilon: float = 1e-8
 
-    def move(self, held: Arrays, gradients: Arrays) -> Arrays:
-        """What the server holds afterwards. A row without a gradient still follows its moments."""
+    def move(self, held: Arrays, gradients: Arrays, weight: float = 1.0, decay: float = 0.0) -> Arrays:
+        """What the server holds afterwards, by gradients over ``weight`` and weight decay.
+
+        A row without a gradient still follows its moments.
+        """
         moved = dict(held)
         for name, g in gradients.items():
             m, v, t = f"adam.{name}.m", f"adam.{name}.v", f"adam.{name}.t"
-            moved[m] = np.float32(self.beta1) * held[m] + np.float32(1 - self.beta1) * g
-            moved[v] = np.float32(self.beta2) * held[v] + np.float32(1 - self.beta2) * g**2
             moved[t] = np.asarray(held[t] + 1, np.float32)
-            rate = np.float32(self.lr / (1 - self.beta1 ** float(moved[t])))
-            variance = moved[v] / np.float32(1 - self.beta2 ** float(moved[t]))
-            moved[name] = held[name] - rate * moved[m] / (np.sqrt(variance) + np.float32(self.epsilon))
+            rate = self.lr / (1 - self.beta1 ** float(moved[t]))
+            scale = 1 / (1 - self.beta2 ** float(moved[t]))
+            before = [np.ascontiguousarray(held[n]) for n in (name, m, v)]
+            moved[name], moved[m], moved[v] = after = [np.empty_like(x) for x in before]
+            numbers = (self.beta1, self.beta2, self.epsilon, rate, scale, 1 / weight, decay)
+            slope = np.ascontiguousarray(g, np.float32).reshape(-1)
+            _adam(*(x.reshape(-1) for x in before), slope, *numbers, *(x.reshape(-1) for x in after))
         return moved
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _adam(
+    x: Any, m: Any, v: Any, g: Any, beta1: float, beta2: float, epsilon: float, rate: float, scale: float,
+    share: float, decay: float, x_after: Any, m_after: Any, v_after: Any,
+) -> None:  # fmt: skip
+    """In one pass over memory, which is what it costs."""
+    b1, b2, c1, c2 = F(beta1), F(beta2), F(1 - beta1), F(1 - beta2)
+    step, correction, tiny, factor, fade = F(rate), F(scale), F(epsilon), F(share), F(decay)
+    for k in range(len(x)):
+        slope = g[k] * factor + fade * x[k]
+        first, second = b1 * m[k] + c1 * slope, b2 * v[k] + c2 * slope * slope
+        m_after[k], v_after[k] = first, second
+        x_after[k] = x[k] - step * first / (np.sqrt(second * correction) + tiny)

@@ -14,7 +14,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.slots import Array, Arrays, Slot
 
-Leaving = Callable[["Upload", int, int, np.random.Generator], "Upload"]
+Leaving = Callable[["Upload", NDArray[np.int64], int, NDArray[np.uint64]], "Upload"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Uploads:
     arrays: dict[str, Slot]
     weight: Literal["client", "samples"] = "client"  # what a client counts by; its samples are an upload too
     moved_rows: bool = False  # rows that are zero are left out
-    leaving: Leaving | None = None  # what a device does to its own upload as part of the method:
-    #                                 (upload of one, its samples, items of the catalogue, rng) -> upload
+    leaving: Leaving | None = None  # what devices do to their uploads as part of the method:
+    #                     (uploads, samples of each, items of the catalogue, random key of each) -> uploads
     wire: dict[str, Slot] | None = (
         None  # what crosses the network where the arrays stand for something larger
     )
@@ -150,7 +150,10 @@ class Total:
     def add(self, other: Total) -> None:
         """Called block by block in a fixed order: the same bits for any number of threads."""
         for name, values in other.sums.items():
-            self.sums[name] += values
+            if self.clients:
+                self.sums[name] += values
+            else:  # the first are taken as they are
+                self.sums[name] = values
         for name, parts in other.told.items():
             self.told.setdefault(name, []).extend(parts)
         self.weight += other.weight

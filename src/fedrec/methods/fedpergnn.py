@@ -21,12 +21,12 @@ from pydantic import Field
 
 from fedrec.core.federated import Batch, Context, Group, Introduced, Params, Phase
 from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import Attention, Kernel
 from fedrec.core.optim import SGD, Gradient
 from fedrec.core.ragged import Ragged
 from fedrec.core.serverstep import step_along
 from fedrec.core.settings import Search
 from fedrec.core.slots import (
-    Array,
     Arrays,
     Catalog,
     Slot,
@@ -41,6 +41,7 @@ from fedrec.core.slots import (
     zeros,
 )
 from fedrec.core.upload import Total, Upload, Uploads
+from fedrec.methods.hiding import hide_rows, protect
 from fedrec.methods.thirdparty import TOLD, VECTORS, ThirdParty, hashed
 
 LAYER = ("layer", "ask", "answer")
@@ -156,36 +157,19 @@ class FedPerGNN(GradientMethod):
     def logits(self, p: Any, i: Any) -> Any:
         return p.items[i] @ p.vector + p.bias
 
-    # -- what leaves a client ------------------------------------------------------------------
+    def hide(
+        self, upload: Upload, samples: NDArray[np.int64], n_items: int, keys: NDArray[np.uint64]
+    ) -> Upload:
+        """Gradients of summed losses, each client's among made-up ones; clipped to ±δ, with Laplace noise."""
+        scale, strength = samples.astype(np.float32), (self.clip, self.noise)
+        items, rows = hide_rows(
+            upload.items, upload.rows["items"], scale, n_items, keys, self.pseudo, *strength
+        )
+        dense = {n: protect(upload.dense[n], scale, keys, i, *strength) for i, n in enumerate(LAYER)}
+        return Upload(items, {"items": rows}, {**dense, TOLD: upload.dense[TOLD]}, upload.weights)
 
-    def hide(self, upload: Upload, samples: int, n_items: int, rng: np.random.Generator) -> Upload:
-        """One client's: the gradient of its summed loss, among made-up ones; clipped, with noise."""
-        scale, met = np.float32(samples), upload.items.items
-        real = upload.rows["items"] * scale
-        chosen, made = self.make_up(real, met, n_items, rng)
-        items = np.concatenate([met, chosen])
-        order = np.argsort(items, kind="stable")
-        rows = self.protect(np.concatenate([real, made])[order], rng)
-        dense = {n: self.protect(v[0] * scale, rng)[None] for n, v in upload.dense.items() if n != TOLD}
-        sent_items = Ragged(np.array([0, len(items)]), items[order])
-        return Upload(sent_items, {"items": rows}, {**dense, TOLD: upload.dense[TOLD]}, upload.weights)
-
-    def protect(self, gradient: Array, rng: np.random.Generator) -> Array:
-        """Clip every number to ±δ, then add Laplace noise: local differential privacy with ε = 2δ/λ each."""
-        bounded = np.clip(gradient, -self.clip, self.clip)
-        # The difference of two exponential draws is a Laplace draw, and several times faster.
-        up, down = (rng.standard_exponential(gradient.shape, np.float32) for _ in range(2))
-        noisy: Array = bounded + np.float32(self.noise) * (up - down)
-        return noisy
-
-    def make_up(
-        self, rows: Array, met: NDArray[np.int32], n_items: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int32], Array]:
-        """Pseudo items: gradients of the same mean and spread as the real ones, for items not touched."""
-        free = np.setdiff1d(np.arange(n_items, dtype=np.int32), met, assume_unique=True)
-        chosen = np.sort(rng.choice(free, min(self.pseudo, len(free)), replace=False))
-        made = rng.standard_normal((len(chosen), rows.shape[1]), np.float32)
-        return chosen, rows.mean(axis=0) + rows.std(axis=0) * made
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return Attention("items", LAYER, "user", "bias", "vector", "nearby", "links", TOLD)
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """The mean of the gradients, and a step against it. The third party remembers the vectors it was told."""

@@ -18,17 +18,16 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
-from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Batch, Context, Federated, Params, Phase, Pull, Service
-from fedrec.core.ragged import Ids
+from fedrec.core.federated import Batch, Context, Federated, Params, Phase
+from fedrec.core.kernel import Generated, Kernel
 from fedrec.core.serverstep import ServerAdam, moment_slots
 from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot, normal, sent, server, uniform
 from fedrec.core.tables import tables
-from fedrec.core.upload import Total, Upload, Uploads
+from fedrec.core.upload import Total, Uploads
+from fedrec.methods.metanetwork import Models
 
 PREDICTOR = ("w1", "b1", "w2", "b2")
 
@@ -105,29 +104,9 @@ class MetaMF(Federated):
         return {"w1": sent(d, h), "b1": sent(h), "w2": sent(h), "b2": sent()}
 
     def service(self, catalog: Catalog, seed: int) -> Models:
-        return Models(self, catalog)
-
-    def generate(self, p: Params, users: Any) -> Params:
-        """The models of some users: collaborative memory (Eq. 2), then the meta recommender (Eq. 4-7).
-
-        Tables are left in their two factors.
-        """
-        from torch import relu
-        from torch.nn.functional import linear
-
-        def layer(name: str, x: Any) -> Any:
-            return linear(x, p[f"{name}_w"], p[f"{name}_b"])
-
-        mixed = p["users"][users] @ p["memory"]
-        table, first, second = (relu(layer(name, mixed)) for name in ("table", "first", "second"))
-        return {
-            "left": layer("left", table).unflatten(-1, (-1, self.rank)),
-            "right": layer("right", table).unflatten(-1, (self.rank, self.dim)),
-            "w1": layer("first_weight", first).unflatten(-1, (self.dim, self.predictor)),
-            "b1": layer("first_bias", first),
-            "w2": layer("second_weight", second),
-            "b2": layer("second_bias", second)[..., 0],
-        }
+        m, k, d = catalog.n_items, self.rank, self.dim
+        given = {"left": sent(m, k, rows=True), "right": sent(k, d), **self._predictor()}
+        return Models(k, self.network(catalog), given)
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         return [Phase([])]  # one pass, no local step: a client returns its gradient
@@ -161,74 +140,9 @@ class MetaMF(Federated):
 
         return relu(rows @ w1 + b1) @ w2 + b2
 
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return Generated("items", "left", "right", ("w1", "w2"), ("b1", "b2"))
+
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """One step of Adam with the mean over samples of the back-propagated gradients."""
-        weight, decay = np.float32(total.weight), np.float32(self.l2)
-        slopes = {name: value / weight + decay * held[name] for name, value in total.sums.items()}
-        return ServerAdam(self.lr).move(held, slopes)
-
-
-class Models(Service):
-    """The server's part for single clients: it makes their models, and back-propagates what they return."""
-
-    def __init__(self, method: MetaMF, catalog: Catalog) -> None:
-        self.method, self.sums = method, method.network(catalog)
-        factors = {
-            "left": sent(catalog.n_items, method.rank, rows=True),
-            "right": sent(method.rank, method.dim),
-        }
-        self.given = {**factors, **method._predictor()}
-
-    def give(self, held: Arrays, users: Ids) -> tuple[Arrays, Pull]:
-        import torch
-
-        network = {n: torch.from_numpy(held[n]).requires_grad_() for n in self.sums}
-        with torch.enable_grad():
-            made = self.method.generate(network, torch.from_numpy(users))
-
-        def pull(upload: Upload, at: Ids) -> Total:
-            return self._pull(network, made, upload, at)
-
-        return {n: v.detach().numpy() for n, v in made.items()}, pull
-
-    def _pull(self, network: Params, made: Params, upload: Upload, at: Ids) -> Total:
-        """Back-propagate gradients of clients' models through what made the models."""
-        import torch
-
-        counts = np.diff(upload.items.indptr)
-        real = np.arange(max(counts, default=0)) < counts[:, None]
-        touched = np.zeros(real.shape, np.int64)
-        touched[real] = upload.items.items
-        items = np.zeros((*real.shape, self.method.dim), np.float32)
-        items[real] = upload.rows["items"]
-        weights = torch.from_numpy(upload.weights)
-        with torch.enable_grad():
-            some = {n: v if len(at) == len(v) else v[torch.from_numpy(at)] for n, v in made.items()}
-            rank = some["left"].shape[-1]
-            index = torch.from_numpy(touched)[:, :, None].expand(-1, -1, rank)
-            given = {"items": torch.gather(some["left"], 1, index) @ some["right"]}
-            given |= {n: some[n] for n in PREDICTOR}
-        returned = {"items": items, **{n: upload.dense[n] for n in PREDICTOR}}
-        pulls = []
-        for values in returned.values():
-            slope = torch.from_numpy(np.ascontiguousarray(values, np.float32))
-            pulls.append(slope * weights.reshape(-1, *[1] * (slope.dim() - 1)))
-        slopes = torch.autograd.grad([given[n] for n in returned], list(network.values()), grad_outputs=pulls)
-        sums = {n: slope.numpy() for n, slope in zip(network, slopes, strict=True)}
-        return Total(sums, float(upload.weights.sum(dtype=np.float64)), len(upload.weights))
-
-    def give_alone(self, clients: int) -> Arrays:
-        raise FedrecError("metamf cannot learn locally: the server makes its clients' models")
-
-    def welcome(self, held: Arrays, clients: int) -> Arrays:
-        """New users: a vector of each starts as the mean of those that are known; the network is as it is."""
-        known = held["users"]
-        new = {"users": np.tile(known.mean(0), (clients, 1)), "spread": np.asarray(known.std(), np.float32)}
-        moments = moment_slots(
-            {"users": server(clients, self.method.dim, start=normal(1.0))}, ["users"], "server"
-        )
-        return {**held, **new, **{n: np.zeros(s.shape, np.float32) for n, s in moments.items()}}
-
-    def settle(self, held: Arrays, total: Total) -> Arrays:
-        """Their vectors move by Adam, with the spread of those that are known as the scale."""
-        return ServerAdam(float(held["spread"]) / 4).move(held, {"users": total.sums["users"]})
+        return ServerAdam(self.lr).move(held, total.sums, total.weight, self.l2)
