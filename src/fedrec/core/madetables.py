@@ -88,19 +88,15 @@ def _by_item(indptr: Any, items: Any, n_items: int) -> Pairs:
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _dots(x0: Any, x1: Any, x2: Any, x3: Any, w0: Any, w1: Any) -> Any:
-    """Inner products of four vectors with two: what is loaded once serves several."""
-    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = F(0)
-    for j in range(len(w0)):
-        a0 += x0[j] * w0[j]
-        a1 += x1[j] * w0[j]
-        a2 += x2[j] * w0[j]
-        a3 += x3[j] * w0[j]
-        b0 += x0[j] * w1[j]
-        b1 += x1[j] * w1[j]
-        b2 += x2[j] * w1[j]
-        b3 += x3[j] * w1[j]
-    return (a0, a1, a2, a3), (b0, b1, b2, b3)
+def _dots(x: Any, w0: Any, w1: Any, w2: Any, w3: Any) -> Any:
+    """Inner products of a vector with four: what is loaded once serves several."""
+    a0 = a1 = a2 = a3 = F(0)
+    for j in range(len(x)):
+        a0 += x[j] * w0[j]
+        a1 += x[j] * w1[j]
+        a2 += x[j] * w2[j]
+        a3 += x[j] * w3[j]
+    return a0, a1, a2, a3
 
 
 @nb.njit(cache=True, nogil=True, fastmath=ONE_WAY, error_model="numpy")
@@ -113,22 +109,19 @@ def _add(to: Any, f: Any, x0: Any, x1: Any, x2: Any, x3: Any) -> None:
 
 @nb.njit(cache=True, nogil=True)
 def _make(vectors: Any, weight: Any, bias: Any, pairs: Pairs, out: Any) -> None:
-    """Four pairs and two rows of W_i at a time; the last ones are repeated, so that all are summed alike."""
+    """Four rows of W_i at a time, the last one repeated: each is summed in the same way for every client."""
     rank, clients, places = out.shape[1], pairs.clients, pairs.places
     for item in range(len(pairs.starts) - 1):
-        end = pairs.starts[item + 1]
-        for at in range(pairs.starts[item], end, 4):
-            k1, k2, k3 = min(at + 1, end - 1), min(at + 2, end - 1), min(at + 3, end - 1)
-            x0, x1, x2, x3 = (
-                vectors[clients[at]], vectors[clients[k1]], vectors[clients[k2]], vectors[clients[k3]],
-            )  # fmt: skip
-            for r in range(0, rank, 2):
-                r0, r1 = item * rank + r, item * rank + min(r + 1, rank - 1)
-                found = _dots(x0, x1, x2, x3, weight[r0], weight[r1])
-                for row, (y0, y1, y2, y3) in zip((r0, r1), found):  # noqa: B905
-                    column, b = row - item * rank, bias[row]
-                    out[places[at], column], out[places[k1], column] = y0 + b, y1 + b
-                    out[places[k2], column], out[places[k3], column] = y2 + b, y3 + b
+        first = item * rank
+        for at in range(pairs.starts[item], pairs.starts[item + 1]):
+            x, row = vectors[clients[at]], out[places[at]]
+            for r in range(0, rank, 4):
+                r1, r2, r3 = min(r + 1, rank - 1), min(r + 2, rank - 1), min(r + 3, rank - 1)
+                row[r], row[r1], row[r2], row[r3] = _dots(
+                    x, weight[first + r], weight[first + r1], weight[first + r2], weight[first + r3]
+                )
+            for r in range(rank):
+                row[r] += bias[first + r]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

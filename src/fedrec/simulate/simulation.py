@@ -13,6 +13,8 @@ import numpy as np
 from fedrec.channel.bytes import NUMBER, downloaded, uploaded
 from fedrec.channel.stage import Stage, shortcut_of
 from fedrec.clients.clients import Answer, Ask, Clients
+from fedrec.clients.state import DeviceState
+from fedrec.clients.store import fetched
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, RanksWith, View, own_rows, ranks_from_history
 from fedrec.core.interrupt import heard_at_once
@@ -96,7 +98,13 @@ class Simulation:
         state = self.server.state
         told = self.server.standing(replace(state, round=state.round + 1))
         part = self.clients.trained_again(told, self.clients.state, first)
-        self.clients.score(self.server.state.shared, part, np.zeros((len(first), 2), np.int32))
+        lines = np.zeros((len(first), 2), np.int32)
+        self.clients.score(self.server.state.shared, part, lines)
+        if self.own == "kept":  # how rows are stored and found again is compiled as well
+            devices = self.clients.state
+            kept = {n: store.put(first, fetched(part.rows[n]), True) for n, store in devices.rows.items()}
+            part = self.clients.part(told, first, True, DeviceState(devices.lines, kept))
+            self.clients.score(self.server.state.shared, part, lines)
 
     def play(self, evaluate: bool) -> Round:
         """One round: the cohort trains, the server merges, and (if asked) validation items are ranked."""

@@ -18,7 +18,7 @@ from fedrec.clients.kernels.attention_step import (
     pull_back,
     total_of,
 )
-from fedrec.clients.kernels.distinct import draw_rows, make_drawn
+from fedrec.clients.kernels.distinct import FAR_APART, draw_rows, make_drawn
 from fedrec.core.entropy import FAST, F, sigmoid_softplus
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array
@@ -83,7 +83,8 @@ def train_shard(
     """Trains some clients: all samples at once. ``shares``: rows and layer have a gradient too."""
     dim, drawn = model.table.shape[1], make_drawn(histories, users)
     met, positive, most = drawn.met, drawn.positive, len(drawn.items)
-    own, x, s, r = np.empty(most, np.int32), np.empty(most, F), np.empty(most, F), np.empty(most, F)
+    own, apart = np.empty(most, np.int32), most + FAR_APART
+    x, s, r = np.empty(apart, F), np.empty(apart, F), np.empty(apart, F)
     rows, d_rows = np.empty((most, dim), F), np.empty((most, dim), F)
     longest = np.int64(1)
     for c in range(len(users)):

@@ -13,6 +13,10 @@ from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
 from fedrec.data.negatives import fill_samples, sample_count
 
+FAR_APART = (
+    64  # numbers more than needed, so that two arrays never begin close together (core.entropy says why)
+)
+
 
 class Drawn(NamedTuple):
     """Scratch for the clients of a shard, one after another."""
@@ -30,7 +34,8 @@ def make_drawn(histories: Histories, users: Any) -> Drawn:
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + histories.per_positive))
     nowhere = np.full(histories.n_items, -1, np.int32)
-    return Drawn(np.empty(most, np.int32), nowhere, nowhere.copy(), np.empty(most, F), np.empty(most, F))
+    apart = most + FAR_APART
+    return Drawn(np.empty(most, np.int32), nowhere, nowhere.copy(), np.empty(apart, F), np.empty(apart, F))
 
 
 @nb.njit(cache=True, nogil=True)

@@ -169,6 +169,7 @@ def _gradients(
     for c in range(len(theta)):
         most = max(most, indptr[c + 1] - indptr[c])
     memory, g = make_memory(net, most), np.zeros(net.size, F)
+    y, weights = np.zeros(most + TILE, F), np.zeros(most + TILE, F)
     e, f = np.zeros((most + TILE) * net.row_stride, F), np.zeros(0, F)
     no, yes = (
         net.vector > 0,
@@ -177,8 +178,11 @@ def _gradients(
     for c in range(len(theta)):
         start, end = indptr[c], indptr[c + 1]
         _rows(left, right[c], start, end - start, net.row_stride, e)
-        y, weights = labels[start:end], shares[start:end]
-        loss[c] = gradient(net, theta[c], memory, e, f, y, weights, no, yes, yes, g)
+        for k in range(end - start):
+            y[k], weights[k] = labels[start + k], shares[start + k]
+        loss[c] = gradient(
+            net, theta[c], memory, e, f, y[: end - start], weights[: end - start], no, yes, yes, g
+        )
         check = loss[c]
         for k in range(end - start):
             for j in range(net.row):
