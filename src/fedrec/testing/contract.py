@@ -102,6 +102,9 @@ class MethodContract:
         simulation = Simulation(self.method, parts, **options)
         alone = fleet(self.method, parts, clients, engine=self.engine)
         compiled = simulation.clients.engine.name == "fused"
+        exact = (
+            compiled and simulation.server.uploads.turns == 1
+        )  # once the server has stepped on sums, these are rounded otherwise
         spied.play(evaluate=False)
         blocks = spied.clients.engine.blocks
         groups = spied.server.groups(1, spied.server.cohort(1))
@@ -112,15 +115,16 @@ class MethodContract:
         for user, theirs in zip(order.tolist() if sends else [], spy.seen, strict=True):
             mine = alone.uploads[1, user]
             assert isinstance(mine, Upload)
-            check_alike({**mine.rows, **mine.dense}, {**theirs.rows, **theirs.dense}, 0 if compiled else 1e-4)
+            tolerance = 0 if compiled and user in groups[0] else 1e-4
+            check_alike({**mine.rows, **mine.dense}, {**theirs.rows, **theirs.dense}, tolerance)
             assert same(mine.items.items, theirs.items.items)
-        check_alike(alone.server.state.held, simulation.server.state.held, 1e-6 if compiled else 1e-4)
+        check_alike(alone.server.state.held, simulation.server.state.held, 1e-6 if exact else 1e-4)
         simulation.play(evaluate=False)
         alone.play()
-        check_alike(alone.server.state.held, simulation.server.state.held, 1e-5 if compiled else 1e-3)
+        check_alike(alone.server.state.held, simulation.server.state.held, 1e-5 if exact else 1e-3)
         for name, lines in simulation.clients.state.lines.items():
             mine_too = np.concatenate([phone.state.lines[name] for phone in alone.phones])
-            check_alike({name: mine_too}, {name: lines}, 1e-5 if compiled else 1e-3)
+            check_alike({name: mine_too}, {name: lines}, 1e-5 if exact else 1e-3)
         for name, store in simulation.clients.state.rows.items():
             for user, phone in enumerate(alone.phones):
                 theirs_too = store.get(np.array([user])).values
