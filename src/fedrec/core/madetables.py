@@ -16,7 +16,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.entropy import FAST, ONE_WAY, F
+from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.slots import Array
 
@@ -99,7 +99,7 @@ def _dots(x: Any, w0: Any, w1: Any, w2: Any, w3: Any) -> Any:
     return a0, a1, a2, a3
 
 
-@nb.njit(cache=True, nogil=True, fastmath=ONE_WAY, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _add(to: Any, f: Any, x0: Any, x1: Any, x2: Any, x3: Any) -> None:
     """Add four vectors, each times its factor."""
     f0, f1, f2, f3 = f

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
-from fedrec.core.entropy import FAST, ONE_WAY, F, exp_negative
+from fedrec.core.entropy import FAST, STEADY, F, exp_negative
 from fedrec.core.slots import Array
 
 SLOPE = F(0.2)  # of a leaky ReLU below 0
@@ -103,7 +103,7 @@ def total_of(x: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=ONE_WAY, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def add(to: Any, factor: Any, x: Any) -> None:
     for j in range(len(to)):
         to[j] += factor * x[j]
@@ -155,7 +155,7 @@ def propagate(layer: Layer, user: Any, rows: Any, own: Any, nearby: Any, links: 
     first = exp_negative(first - top)
     for o in range(len(own)):
         h.beta[o] = exp_negative(_leaky(to + h.t[o]) - top)
-    total = first + total_of(h.beta[: len(own)])  # in a loop of its own: see ONE_WAY
+    total = first + total_of(h.beta[: len(own)])  # in a loop of its own: see STEADY
     h.mine[0], h.mine[1], h.mine[2] = first / total, to, of
     heard = h.back
     heard[:], h.e_v[:] = F(0), F(0)
@@ -170,7 +170,7 @@ def propagate(layer: Layer, user: Any, rows: Any, own: Any, nearby: Any, links: 
     add(h.vector, F(1), user)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=ONE_WAY, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _answer_back(q: Any, b: Any, c: Any, alpha: Any, beta: Any, g: Any, mean: Any, p: Any) -> None:
     """p_ok of an item."""
     for k in range(len(b)):
