@@ -1,8 +1,9 @@
-"""The command line as a person or a script meets it: a real process, its output and its exit code."""
+"""The command line as a person or a script meets it: its output and its exit code."""
 
 from __future__ import annotations
 
 import json
+import runpy
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from fedrec.cli.main import main
 
+fedrec = runpy.run_path(str(Path(__file__).with_name("here.py")))["fedrec"]
 TABLE = "user,item,time\n" + "".join(
     f"{u},{(u % 2) + 2 * ((i + u) % 9)},{i}\n" for u in range(24) for i in range(7)
 )
@@ -24,11 +26,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
     (path / "small.csv").write_text(TABLE, encoding="utf-8")
     return path
-
-
-def fedrec(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fedrec.cli.main", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def run_json(folder: Path, *arguments: str) -> dict[str, object]:

@@ -72,7 +72,13 @@ def test_fused_equals_plain(spec: str) -> None:
     assert_alike(*both(make(spec, settings_for(spec, dim=8)), parts))
 
 
-@pytest.mark.parametrize("spec", SPECS)
+# Each way of local epochs; what wrappers do besides is the same as above.
+EPOCHS = ("fedmf", "pfedrec", "fedrecon", "fedmf+gel", "fedmf+recent")
+
+
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, marks=() if spec in EPOCHS else pytest.mark.slow) for spec in SPECS]
+)
 def test_fused_stops_local_epochs_where_plain_does(spec: str) -> None:
     parts = split(scalable(12, 24, 96), "strict", 0)  # few steps: the plain engine takes them one by one
     values = settings_for(spec, dim=3, epochs=5, batch_size=12, tolerance=0.05)
