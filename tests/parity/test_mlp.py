@@ -58,7 +58,7 @@ def settings_for(spec: str, **values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_compiled_equals_plain(spec: str) -> None:
-    parts = split(scalable(40, 40, 480), "strict", 0)
+    parts = split(scalable(60, 50, 900), "strict", 0)
     fused.assert_alike(*fused.both(make(spec, settings_for(spec, dim=8, hidden=(9, 4))), parts))
 
 
