@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD, Fitted, RankingPart, Setting, Wish
 from fedrec.clients.leaving import left
+from fedrec.clients.stacked import Stacked, stacks
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import Rows, StoredRows, overlay
 from fedrec.core.errors import FedrecError
@@ -60,6 +61,8 @@ class Plain:
         service = setting.method.service(setting.catalog, setting.seed)
         self.given: dict[str, Slot] = service.given if service else {}
         self.with_rows = row_names({**self.slots, **self.given})
+        method = setting.method
+        self.stacked = Stacked(method) if isinstance(method, GradientMethod) and stacks(method) else None
         negatives = draws_negatives(setting.plan(1))
         self.sizes = self.data.samples(np.arange(len(self.data)), negatives)
         # Rows that a device keeps, before it first touches them: the same for all.
@@ -103,10 +106,10 @@ class Plain:
             finite &= np.abs(loss) < WILD
         if not finite.all():
             after = {n: _where(finite, v, before[n]) for n, v in after.items() if n in before}
-        items, real = samples.items(), samples.real
+        items, real = samples.items(), np.flatnonzero(samples.real)
         upload = Upload(
             items,
-            rows={n: v[real] for n, v in sent.items() if self.uploads.arrays[n].rows},
+            rows={n: _flat(v)[real] for n, v in sent.items() if self.uploads.arrays[n].rows},
             dense={n: v for n, v in sent.items() if not self.uploads.arrays[n].rows},
             weights=weights_by(self.uploads, samples.counts),
         ).only(finite)
@@ -114,11 +117,8 @@ class Plain:
         upload = left(self.setting, upload, broadcast.round, users[finite], samples.counts[finite])
         on_device = ("private", "fresh")
         lines = {n: after[n] for n, s in self.slots.items() if s.owner in on_device and not s.rows}
-        tuned = {
-            n: Rows(items, after[n][real])
-            for n, s in self.slots.items()
-            if s.rows and s.owner in ("shared", "private")
-        }
+        wanted = self._tables() if wish.rows or wish.lines is not None else []
+        tuned = {n: Rows(items, _flat(after[n])[real]) for n in wanted}
         trained = time.perf_counter()
         part = RankingPart(users, lines, tuned, given)
         scores = None if wish.lines is None else self.score(broadcast.shared, part, wish.lines)
@@ -156,12 +156,18 @@ class Plain:
         whole = {n: broadcast.shared[n].copy() for n in self._named("shared", rows=False)}  # the device's own
         plan = _with_least(plan, samples)
 
-        def one(shared: Any, whole: Any, private: Any, passes: Any) -> Any:
-            p, upload, loss = self.method.fit({**shared, **whole}, private, passes, plan)
+        def declared(p: Any, upload: Any, loss: Any) -> Any:
             self._check_names(p, upload)
             return {n: p[n] for n in self.slots if n in p}, upload if self.uploads.arrays else {}, loss
 
-        run = torch.func.vmap(one, in_dims=(0, None, 0, 0))
+        def one(shared: Any, whole: Any, private: Any, passes: Any) -> Any:
+            return declared(*self.method.fit({**shared, **whole}, private, passes, plan))
+
+        def stacked(shared: Any, whole: Any, private: Any, passes: Any) -> Any:
+            assert self.stacked is not None
+            return declared(*self.stacked.fit(shared, whole, private, passes, plan))
+
+        run = stacked if self.stacked else torch.func.vmap(one, in_dims=(0, None, 0, 0))
         passes = [Batch(*map(torch.from_numpy, map(np.ascontiguousarray, batch))) for batch in samples.passes]
         with torch.no_grad():
             mine = _tensors({**private, **self._given_rows(given, touched)})
@@ -275,9 +281,21 @@ def _arrays(tensors: dict[str, Any]) -> Arrays:
 
 def _finite(arrays: Sequence[Array]) -> NDArray[np.bool_]:
     """Which clients have finite numbers everywhere."""
-    with np.errstate(invalid="ignore"):  # infinities of both signs: not finite either
-        checks = [np.isfinite(a.reshape(len(a), -1).sum(axis=1, dtype=np.float64)) for a in arrays]
-    return np.logical_and.reduce(checks)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs: not finite either
+        found = np.logical_and.reduce([np.isfinite(_lines(a).sum(axis=1)) for a in arrays])
+        for c in np.flatnonzero(~found):  # a sum may be too large where no number is
+            found[c] = all(np.isfinite(_lines(a)[c].sum(dtype=np.float64)) for a in arrays)
+    return np.asarray(found)
+
+
+def _lines(a: Array) -> Array:
+    """A line a client."""
+    return a.reshape(len(a), -1)
+
+
+def _flat(a: Array) -> Array:
+    """Rows of all clients, one after the other."""
+    return a.reshape(-1, *a.shape[2:])
 
 
 def _where(chosen: NDArray[np.bool_], a: Array, b: Array) -> Array:

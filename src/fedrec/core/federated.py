@@ -125,6 +125,7 @@ VERBS = (
     "loss",
     "batches",
     "step",
+    "turns",
     "receive",
     "finish",
     "send",

@@ -28,11 +28,23 @@ def gradient(loss: Loss, p: Params, names: Sequence[str]) -> tuple[Params, Any]:
     return grad_and_value(lambda part: loss({**p, **part}))({name: p[name] for name in names})
 
 
+def choose(active: Any, moved: Params, p: Params) -> Params:
+    """The arrays after a step where a client is active, as they were elsewhere; exact, and quicker than ``where``."""
+
+    def one(v: Any, before: Any) -> Any:
+        if v is before:
+            return v
+        return before.lerp(v, active.to(v.dtype).reshape(*active.shape, *[1] * (v.dim() - active.dim())))
+
+    return {n: one(v, p[n]) for n, v in moved.items()}
+
+
 class GradientMethod(Federated):
     """Trained by local gradient steps. Wrappers change it at four seams: receive, loss, step, view."""
 
     closed: ClassVar[str] = ""  # why no wrapper goes over it, where that is so
     weighs: ClassVar[bool] = True  # its loss reads ``Batch.weight``; a class with another loss says so anew
+    by_turns: ClassVar[bool] = True  # its step is a gradient step of each of its turns; so for another step
 
     batch_size: int = Field(256, ge=1, description="samples per local step")
     epochs: int = Field(1, ge=1, description="passes over a client's samples in a round")
@@ -44,6 +56,8 @@ class GradientMethod(Federated):
         super().__init_subclass__(**options)
         if "loss" in vars(cls) and "weighs" not in vars(cls):
             cls.weighs = False
+        if "step" in vars(cls) and "by_turns" not in vars(cls):
+            cls.by_turns = False
 
     def groups(self, catalog: Catalog, round: int) -> list[Group]:
         """Which slots move, how fast, in which order."""
@@ -66,11 +80,16 @@ class GradientMethod(Federated):
         terms = cross_entropy(x, batch.labels, reduction="none") * batch.weight
         return terms.sum() / batch.mask.sum().clamp(min=1)
 
+    def turns(self, groups: Sequence[Group]) -> list[Sequence[Group]]:
+        """Which groups move together, one after the other: all at once."""
+        return [groups]
+
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
-        """How gradients become moves: all groups at once."""
-        grads, value = gradient(loss, p, [name for group in groups for name in group.names])
-        for group in groups:
-            p = group.optimizer.move(p, grads, group.names)
+        """How gradients become moves."""
+        for turn in self.turns(groups):
+            grads, value = gradient(loss, p, [name for group in turn for name in group.names])
+            for group in turn:
+                p = group.optimizer.move(p, grads, group.names)
         return p, value
 
     # -- what follows from them ----------------------------------------------------------------
@@ -78,7 +97,7 @@ class GradientMethod(Federated):
     def fit(
         self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
     ) -> tuple[Params, Params, Any]:
-        p, loss = self._descend(self.receive(shared, private), passes, plan)
+        p, loss = self.descend(self.receive(shared, private), passes, plan)
         p = self.finish(p, passes)
         return p, self.send(shared, p) if shared else {}, loss
 
@@ -103,7 +122,7 @@ class GradientMethod(Federated):
     def row_slots(self) -> frozenset[str]:
         return row_names(self.slots(Catalog(1, 1)))
 
-    def _descend(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
+    def descend(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
         """All phases, epochs and batches: the arrays afterwards, and the loss of the last epoch."""
         import torch
 
@@ -119,13 +138,12 @@ class GradientMethod(Federated):
                 place = 0
                 for batch in self.batches(next(at)):
                     count = batch.mask.sum()
-                    place += batch.items.shape[0]
                     moved, value = self.step(lambda q, b=batch: self.loss(q, b), p, phase.groups)  # type: ignore[misc]
-                    if self.tolerance > 0 or place > phase.least:
-                        active = running & (count > 0)  # padding, or stopped early: stays where it is
-                        moved = {
-                            n: v if v is p[n] else torch.where(active, v, p[n]) for n, v in moved.items()
-                        }
+                    if (
+                        self.tolerance > 0 or place >= phase.least
+                    ):  # padding, or stopped early: stays where it is
+                        moved = choose(running & (count > 0), moved, p)
+                    place += batch.items.shape[0]
                     p = moved
                     total, seen = total + value * count, seen + count
                 total = total / seen.clamp(min=1)

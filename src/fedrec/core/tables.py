@@ -21,4 +21,6 @@ class Rows:
 
 def tables(p: dict[str, Any], with_rows: Collection[str]) -> SimpleNamespace:
     """The arrays as attributes, those with a row per item indexed by item."""
-    return SimpleNamespace(**{n: Rows(v) if n in with_rows else v for n, v in p.items()})
+    return SimpleNamespace(
+        **{n: Rows(v) if n in with_rows and hasattr(v, "dim") else v for n, v in p.items()}
+    )

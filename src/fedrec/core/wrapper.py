@@ -38,6 +38,7 @@ class Wrapper(GradientMethod):
 
     seams: ClassVar[tuple[str, ...]]  # what it changes, and so what its base must have
     weighs: ClassVar[bool] = True  # it passes its base's loss on
+    by_turns: ClassVar[bool] = True  # and its step
     base: SerializeAsAny[GradientMethod]
 
     def __init__(self, base: Method, **settings: Any) -> None:
@@ -110,6 +111,9 @@ class Wrapper(GradientMethod):
 
     def batches(self, samples: Batch) -> Iterator[Batch]:
         return self.base.batches(samples)
+
+    def turns(self, groups: Sequence[Group]) -> list[Sequence[Group]]:
+        return self.base.turns(groups)
 
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
         return self.base.step(loss, p, groups)

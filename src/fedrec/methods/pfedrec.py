@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fedrec.core.federated import Group, Params, RanksWith
-from fedrec.core.gradient import GradientMethod, Loss
+from fedrec.core.federated import Group, RanksWith
+from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import Kernel, LogLinear, Mlp
 from fedrec.core.layers import mlp, mlp_names, mlp_slots
 from fedrec.core.optim import SGD
@@ -72,10 +72,10 @@ class PFedRec(GradientMethod):
             return mlp(p, "score", len(self.hidden) + 1, p.items[i])[..., 0]
         return p.items[i] @ p.score + p.bias
 
-    def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
-        for group in groups:  # line 9: the score function, then line 11: the items, at the new score function
-            p, value = super().step(loss, p, [group])
-        return p, value
+    def turns(self, groups: Sequence[Group]) -> list[Sequence[Group]]:
+        return [
+            [group] for group in groups
+        ]  # line 9: the score function, then line 11: the items, at the new one
 
     def view(self) -> RanksWith:
         return "tuned"  # the device's own copy of the items ranks

@@ -25,6 +25,7 @@ class DualPer(Wrapper):
     citation: ClassVar[str] = "Zhang et al., IJCAI 2023, Table 3"
     use_when: ClassVar[str] = "you want each client to rank with item rows it has tuned itself"
     seams: ClassVar[tuple[str, ...]] = ("step", "view")
+    by_turns: ClassVar[bool] = True
 
     def __init__(self, base: Method, **settings: Any) -> None:
         super().__init__(base, **settings)
@@ -45,12 +46,12 @@ class DualPer(Wrapper):
     def recipe(self, catalog: Catalog) -> Recipe | None:
         return self.base.recipe(catalog)  # of the two turns a newcomer takes the private one
 
+    def turns(self, groups: Sequence[Group]) -> list[Sequence[Group]]:
+        return [turn for part in _parts(groups) for turn in self.base.turns(part)]
+
     def step(self, loss: Loss, p: Params, groups: Sequence[Group]) -> tuple[Params, Any]:
-        private = [group for group in groups if group.owner != "shared"]
-        shared = [group for group in groups if group.owner == "shared"]
-        for turn in (private, shared):
-            if turn:
-                p, value = self.base.step(loss, p, turn)
+        for part in _parts(groups):  # each in the way of the base
+            p, value = self.base.step(loss, p, part)
         return p, value
 
     def view(self) -> RanksWith:
@@ -59,3 +60,9 @@ class DualPer(Wrapper):
         moved = [n for phase in self.plan(Catalog(1, 1), 1) for g in phase.groups for n in g.names]
         tuned = any(slots[n].rows and slots[n].owner == "shared" for n in moved)
         return "tuned" if tuned else self.base.view()
+
+
+def _parts(groups: Sequence[Group]) -> list[list[Group]]:
+    """The private part, then the shared one."""
+    private = [group for group in groups if group.owner != "shared"]
+    return [part for part in (private, [group for group in groups if group.owner == "shared"]) if part]

@@ -46,14 +46,15 @@ def demo_world(seed: int = 0) -> World:
     last = (1 - DRIFT) * first + DRIFT * _mixes(rng, USERS, favourites=3)
     counts = long_tailed_counts(rng, USERS, ROWS, FEWEST, MOST, spread=1.2)
 
-    def weight(taste: NDArray[np.float64], age: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weight(taste: NDArray[np.float64], faded: NDArray[np.float64]) -> NDArray[np.float64]:
         match = np.einsum("uk,ik->ui", taste, genres)  # not BLAS: its last bits depend on the machine
-        return fame ** (1 - FADE * age) * (INDIFFERENCE + match) ** SHARPNESS
+        return faded * (INDIFFERENCE + match) ** SHARPNESS
 
     age = np.linspace(0.0, 1.0, VISITS)[:, None]
+    faded = fame ** (1 - FADE * age)
     items = []
     for u in range(USERS):
-        weights = weight((1 - age) * first[u] + age * last[u], age)
+        weights = weight((1 - age) * first[u] + age * last[u], faded)
         items.append(_films_of(rng, weights, int(counts[u])))
     data = Interactions(
         name="demo" if seed == 0 else f"demo (seed {seed})",
@@ -66,7 +67,7 @@ def demo_world(seed: int = 0) -> World:
         genres=_genre_names(genres),
         notes=("made data: invented users, films and dates",),
     )
-    return World(data, Best(lambda users: weight(last[users], age[-1])))
+    return World(data, Best(lambda users: weight(last[users], faded[-1])))
 
 
 def _mixes(rng: np.random.Generator, n: int, favourites: int) -> NDArray[np.float64]:
@@ -91,7 +92,9 @@ def _films_of(rng: np.random.Generator, weights: NDArray[np.float64], n: int) ->
     for visit, stop in zip(arrival, np.arange(1, VISITS + 1) * n // VISITS, strict=True):
         for seen in taken:
             visit[seen] = np.inf
-        taken.append(np.argsort(visit, kind="stable")[: stop - sum(map(len, taken))])
+        short = stop - sum(map(len, taken))
+        soonest = np.argpartition(visit, min(short, len(visit) - 1))[:short]
+        taken.append(soonest[np.argsort(visit[soonest])])
     return np.concatenate(taken)
 
 
