@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedrec.cli.compiling import told
 from fedrec.cli.data import Core, Item, Items, MinRating, Time, User
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 
@@ -276,8 +277,12 @@ def _progress() -> Iterator[Callback]:
                 figures=figures,
             )
 
+        def compiled(name: str) -> None:
+            bar.update(task, description=f"compiling {name}, the first time only" if name else "preparing")
+
         try:
-            yield callback
+            with told(compiled) if shown.is_terminal else nullcontext():
+                yield callback
         except Interrupted as stop:
             bar.stop()
             complain(str(stop))

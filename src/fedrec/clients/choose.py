@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from importlib import import_module
 
 from fedrec.clients.engine import Engine, Setting
-from fedrec.clients.kernels import additive, attention, generated, leastsquares, loglinear, mlp
 from fedrec.clients.plain import Plain
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.kernel import Additive, Attention, Generated, LeastSquares, LogLinear, Mlp
 
 ENGINES = ("auto", "plain", "fused")
 
-# The registry: for each kind of description, what runs it.
-KERNELS: dict[type, Callable[[Any, Setting], Engine]] = {
-    LogLinear: loglinear.LogLinearClients,
-    Additive: additive.AdditiveClients,
-    LeastSquares: leastsquares.LeastSquaresClients,
-    Mlp: mlp.MlpClients,
-    Attention: attention.AttentionClients,
-    Generated: generated.GeneratedClients,
+# The registry: for each kind of description, the file in ``kernels`` and the class that runs it. Imported when it
+# is asked for, because compiled functions take time to load.
+KERNELS: dict[type, str] = {
+    LogLinear: "loglinear:LogLinearClients",
+    Additive: "additive:AdditiveClients",
+    LeastSquares: "leastsquares:LeastSquaresClients",
+    Mlp: "mlp:MlpClients",
+    Attention: "attention:AttentionClients",
+    Generated: "generated:GeneratedClients",
 }
 
 
@@ -35,7 +34,8 @@ def choose_engine(name: str, setting: Setting) -> Engine:
     elif setting.local:
         reason = "without aggregation every client keeps its own table"
     else:
-        engine = KERNELS[type(declared)](declared, setting)
+        file, _, runs = KERNELS[type(declared)].partition(":")
+        engine: Engine = getattr(import_module(f"fedrec.clients.kernels.{file}"), runs)(declared, setting)
         reason = engine.why_not(setting.plan(1))
         if reason is None:
             return engine

@@ -25,16 +25,17 @@ from fedrec.core.wrapper import Wrapper, chain
 
 def stacks(method: Method) -> bool:
     """Whether a method's local training is what this file writes out."""
-
-    def usual(part: Method, verb: str) -> bool:
-        return getattr(type(part), verb) in (getattr(GradientMethod, verb), getattr(Wrapper, verb))
-
     return all(
         isinstance(part, GradientMethod)
         and part.by_turns
         and all(usual(part, verb) for verb in ("fit", "batches", "descend"))
         for part in chain(method)
     )
+
+
+def usual(part: Method, verb: str) -> bool:
+    """Whether a verb of a gradient method is the one it has unless it says otherwise."""
+    return getattr(type(part), verb) in (getattr(GradientMethod, verb), getattr(Wrapper, verb))
 
 
 class Fetched:

@@ -1,0 +1,80 @@
+"""The benchmark's table in a page of the documentation, between two marks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.files import write
+
+BEGIN, END = "<!-- fedrec bench -->", "<!-- end of fedrec bench -->"
+COLUMNS = [
+    "method",
+    "loop, clients/s",
+    "plain",
+    "compiled",
+    "ms a round",
+    "× bound",
+    "peak MB, plain",
+    "compiled",
+]
+
+
+def check_page(page: Path) -> None:
+    """A page without the marks is refused before anything is measured."""
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FedrecError(f"{page} cannot be read: {error.strerror}") from None
+    if not 0 <= text.find(BEGIN) < text.find(END):
+        raise FedrecError(
+            f"{page} has no place for the table: write '{BEGIN}' and '{END}' on lines of their own"
+        )
+
+
+def write_page(page: Path, head: str, results: list[dict[str, Any]], skipped: dict[str, str]) -> None:
+    check_page(page)
+    text = page.read_text(encoding="utf-8")
+    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    write(page, f"{before}\n{head}\n\n{markdown(results)}\n\n{notes(results, skipped)}\n{after}")
+
+
+def markdown(results: list[dict[str, Any]]) -> str:
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    lines += ["| " + " | ".join(_cells(row)) + " |" for row in results]
+    return "\n".join(lines)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    plain, fused = row.get("plain", {}), row.get("fused", {})
+    return [
+        f"`{row['method']}`",
+        number(row.get("loop", {}).get("clients_per_second")),
+        _speed(plain),
+        _speed(fused),
+        number(1000 * (fused or plain)["seconds_per_round"], 1),
+        number(row.get("roofline", {}).get("times_the_roofline"), 1),
+        number(plain.get("peak_mb")),
+        number(fused.get("peak_mb")),
+    ]
+
+
+def _speed(engine: dict[str, Any]) -> str:
+    times = engine.get("times_the_loop")
+    return number(engine.get("clients_per_second")) + (f" ({times:,.0f} ×)" if times else "")
+
+
+def notes(results: list[dict[str, Any]], skipped: dict[str, str]) -> str:
+    """What has no figure, and why: methods with the same reason in one line."""
+    by_reason: dict[str, list[str]] = {}
+    for row in results:
+        for what, reason in row.get("without", {}).items():
+            by_reason.setdefault(f"No {what}: {reason}", []).append(row["method"])
+    for name, reason in skipped.items():
+        by_reason.setdefault(f"Left out: {reason}", []).append(name)
+    return "\n".join(f"- {reason} ({', '.join(names)})." for reason, names in by_reason.items())
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
