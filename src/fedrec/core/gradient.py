@@ -34,7 +34,7 @@ def choose(active: Any, moved: Params, p: Params) -> Params:
     def one(v: Any, before: Any) -> Any:
         if v is before:
             return v
-        return before.lerp(v, active.to(v.dtype).reshape(*active.shape, *[1] * (v.dim() - active.dim())))
+        return before.lerp(v, active.to(v.dtype).reshape((*active.shape, *[1] * (v.dim() - active.dim()))))
 
     return {n: one(v, p[n]) for n, v in moved.items()}
 

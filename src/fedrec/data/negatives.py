@@ -102,7 +102,8 @@ def fill_samples(
     The label of ``out[i]`` is ``i < len(positives)``.
     """
     n = len(positives)
-    out[:n] = positives
+    for i in range(n):
+        out[i] = positives[i]
     if len(out) > n:
         draw(client_key(stream, client), forbidden, n_items, mark, stamp, out[n:])
 

@@ -218,7 +218,8 @@ def _arrange(
                 if shuffled:
                     shuffle(client_key(client_key(tie_stream, keys[u]), np.uint64(a)), rows[a:b])
                 else:  # the row that comes first in the file counts as newest
-                    rows[a:b] = rows[a:b][::-1].copy()
+                    for i in range((b - a) // 2):
+                        rows[a + i], rows[b - 1 - i] = rows[b - 1 - i], rows[a + i]
             a = b
         at = end
         for i in range(len(rows) - 1, -1, -1):
@@ -248,6 +249,7 @@ def _fill_candidates(key: Any, keys: Any, indptr: Any, met: Any, n_items: int, p
         if count < 2 * wanted:
             short += 1
         half = count // 2
-        pairs[u, 0, :half] = drawn[:half]
-        pairs[u, 1, : count - half] = drawn[half:count]
+        for i in range(count):
+            which, at = (0, i) if i < half else (1, i - half)
+            pairs[u, which, at] = drawn[i]
     return short

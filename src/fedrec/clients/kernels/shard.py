@@ -181,7 +181,10 @@ def train_shard(
             item = touched[row]
             for j in range(dim):
                 table[row, j] = items_table[item, j]
-        w[:] = vectors[c]
+        for j in range(
+            dim
+        ):  # an array set from an array compiles for seconds: its error message is made of strings
+            w[j] = vectors[c, j]
         b[0] = biases[c]
         loss = train_client(table, slots, n, len(positives), per_positive, w, b, rule, streams, key, scratch)
         out.losses[c] = loss
@@ -195,7 +198,8 @@ def train_shard(
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
         out.finite[c] = abs(check) < F(np.inf) and abs(loss) < F(WILD)
         if out.finite[c]:
-            vectors[c] = w
+            for j in range(dim):
+                vectors[c, j] = w[j]
             biases[c] = b[0]
             weight = model.weights[c]
             for row in range(rows):
@@ -205,7 +209,8 @@ def train_shard(
                     sums[item, j] += weight * (table[row, j] - items_table[item, j])
             sent += rows
         else:  # dropped: the device is as before the round
-            w[:] = vectors[c]
+            for j in range(dim):
+                w[j] = vectors[c, j]
             b[0] = biases[c]
             for row in range(rows):
                 for j in range(dim):

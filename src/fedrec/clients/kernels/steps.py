@@ -136,7 +136,8 @@ def step(
         if radius_vector > 0:
             gb = sharpen_vector(table, rows, y, weights, x, g, gb, radius_vector, r, scale)
         if apart:
-            r[:] = at_rows
+            for k in range(len(r)):
+                r[k] = at_rows[k]
         if in_turn or lr_rows == 0:
             for j in range(len(w)):
                 w[j] -= lr_vector * g[j]

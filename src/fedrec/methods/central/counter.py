@@ -53,7 +53,7 @@ class Draws:
 def _count(streams: Any, known: Any, users: Any, items: Any, out: Any) -> None:
     """Only the items asked for are counted: no user holds a number per item of the catalogue."""
     n_items = known.n_items
-    mark = np.full(n_items, -1, np.int64)
+    mark = np.full(n_items, -1, np.int32)  # as in training, so that drawing is compiled once
     counts = np.zeros(n_items + 1, np.int32)  # scratch of the block; the last is for padding (-1)
     for row, u in enumerate(users):
         positives = known.train[known.train_ptr[u] : known.train_ptr[u + 1]]
