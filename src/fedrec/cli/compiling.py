@@ -14,7 +14,7 @@ def told(tell: Callable[[str], None]) -> Iterator[None]:
 
     under_way: list[str] = []  # a function compiles those that it calls
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         def on_start(self, event: Any) -> None:
             under_way.append(event.data["dispatcher"].py_func.__name__)
             tell(under_way[-1])

@@ -229,13 +229,14 @@ def train_shard(
                         total += items_table[item, j] * w[j]
                 out.scores[c, k] = total
         if len(out.kept_ptr):
-            by_item = np.argsort(touched[:rows])
+            ordered = np.sort(touched[:rows])
             start = out.kept_ptr[c]
             out.kept_ptr[c + 1] = start + rows
             for row in range(rows):
-                out.kept_items[start + row] = touched[by_item[row]]
+                out.kept_items[start + row] = ordered[row]
+                at = place[ordered[row]] - base
                 for j in range(dim):
-                    out.kept_rows[start + row, j] = table[by_item[row], j]
+                    out.kept_rows[start + row, j] = table[at, j]
         base += rows
         if base > FULL:  # numbers run out: start again
             place[:] = -1

@@ -92,7 +92,7 @@ def _films_of(rng: np.random.Generator, weights: NDArray[np.float64], n: int) ->
     for visit, stop in zip(arrival, np.arange(1, VISITS + 1) * n // VISITS, strict=True):
         for seen in taken:
             visit[seen] = np.inf
-        short = stop - sum(map(len, taken))
+        short = int(stop) - sum(map(len, taken))
         soonest = np.argpartition(visit, min(short, len(visit) - 1))[:short]
         taken.append(soonest[np.argsort(visit[soonest])])
     return np.concatenate(taken)
