@@ -28,7 +28,7 @@ def stacks(method: Method) -> bool:
     return all(
         isinstance(part, GradientMethod)
         and part.by_turns
-        and all(usual(part, verb) for verb in ("fit", "batches", "descend"))
+        and all(usual(part, verb) for verb in ("fit", "batches", "_descend"))
         for part in chain(method)
     )
 

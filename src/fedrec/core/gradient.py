@@ -97,7 +97,7 @@ class GradientMethod(Federated):
     def fit(
         self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
     ) -> tuple[Params, Params, Any]:
-        p, loss = self.descend(self.receive(shared, private), passes, plan)
+        p, loss = self._descend(self.receive(shared, private), passes, plan)
         p = self.finish(p, passes)
         return p, self.send(shared, p) if shared else {}, loss
 
@@ -122,7 +122,7 @@ class GradientMethod(Federated):
     def row_slots(self) -> frozenset[str]:
         return row_names(self.slots(Catalog(1, 1)))
 
-    def descend(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
+    def _descend(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
         """All phases, epochs and batches: the arrays afterwards, and the loss of the last epoch."""
         import torch
 

@@ -129,7 +129,7 @@ class FedPerGNN(GradientMethod):
         number = (p["own"].cumsum(0) - 1).clamp(min=0, max=p["links"].shape[0] - 1).long()
         p["links"] = p["links"][number] * p["own"][:, None]
         if any(phase.groups for phase in plan):
-            p, loss = self.descend(p, passes, plan)
+            p, loss = self._descend(p, passes, plan)
         upload = {**self.send(shared, p), TOLD: p["user"]} if shared else {}
         return {**p, "vector": self.propagate(p)}, upload, loss
 
