@@ -116,7 +116,7 @@ def accuracy(seeds: int) -> None:
             for method in [Popularity(), *yardsticks]:
                 found.setdefault(method.label, []).append(figures(method.fit(parts, seed, THREADS), parts))
             for dim in (32, 128):
-                simulation = play(FedALS(dim=dim), parts, seed, 15)
+                simulation = play(FedALS(dim=dim, recency="off"), parts, seed, 15)
                 found.setdefault(f"fedals d={dim}", []).append(figures(selected(simulation), parts))
         print(f" {name}")
         for label, runs in found.items():
@@ -128,7 +128,12 @@ def rounds(seeds: int) -> None:
         "\nML-100K: rounds and bytes up to 99% of the final validation HR (seed 0), test HR of the selected round"
     )
     parts = parts_of("ml-100k", 0)
-    plays = {"fedals": ({"dim": 32}, 15), "fedmf": ({}, 100), "pfedrec": ({}, 100), "fedrap": ({}, 100)}
+    plays = {
+        "fedals": ({"dim": 32, "recency": "off"}, 15),
+        "fedmf": ({}, 100),
+        "pfedrec": ({}, 100),
+        "fedrap": ({}, 100),
+    }
     for name, (settings, count) in plays.items():
         simulation = Simulation(make(name, settings), parts, threads=THREADS, rounds=count)
         history = [simulation.play(evaluate=True) for _ in range(count)]

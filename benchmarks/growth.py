@@ -68,7 +68,9 @@ def main(
     first = None
     for users, items in (size for size in SIZES if size[0] <= largest):
         command = [sys.executable, __file__, "--method", method, "--child", f"{users},{items}"]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        print(f"{users:,} × {items:,}: {answer.strip()}", file=sys.stderr)  # the next may take long
+        found = json.loads(answer)
         first = first or found["nanoseconds_per_interaction"]
         table.add_row(
             f"{users:,}",

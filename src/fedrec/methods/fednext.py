@@ -106,14 +106,13 @@ class FedNext(FedALS):
         p, upload, loss = super().fit(shared, private, passes, plan)
         (batch,), v = passes, p["items"]
         x = (v[batch.items] * batch.mask[:, None]).flip(0)  # oldest first; padding, zero, comes before
-        at = torch.arange(len(x))
-        past = (at[:, None] - at).clamp(min=0)
-        sums = [(1 - g) * torch.where(at[:, None] >= at, g**past, 0.0) @ x for g in DECAYS]
+        step = torch.arange(len(x))
+        ago = step[:, None] - step  # how many steps before the one of the row that of the column was
+        sums = [(1 - g) * _decayed(g, ago) @ x for g in DECAYS]
         phi = torch.cat([*sums, torch.ones(len(x), 1)], dim=1)
-        real, age = batch.mask.flip(0), len(x) - 1 - at
+        real, age = batch.mask.flip(0), len(x) - 1 - step
         known = real * (age > 0)  # what came next is known
-        since = torch.where(at[:, None] > at, SOON ** (past - 1).clamp(min=0), 0.0)  # δ^k of each context
-        lately = real[:, None] * (since @ (known[:, None] * phi))
+        lately = real[:, None] * (_decayed(SOON, ago - 1) @ (known[:, None] * phi))
         followers = torch.zeros(v.shape[0], self.features).index_add(0, batch.items.flip(0), lately)
         count = known.sum()
         stride = torch.ceil(count / plan[0].terms["most"]).clamp(min=1)
@@ -149,6 +148,13 @@ class FedNext(FedALS):
         names = ("next", "weight", "context", "contexts", "followers")
         head = NextItem(*names, DECAYS, SOON, self.most(catalog))
         return replace(super().kernel(catalog), next_item=head)
+
+
+def _decayed(rate: float, ago: Any) -> Any:
+    """rate^ago, and nothing of what is still to come."""
+    import torch
+
+    return torch.where(ago >= 0, rate ** ago.clamp(min=0), 0.0)
 
 
 def _spread(mean_outer: Any, table: Any) -> float:
