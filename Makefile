@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := torch,report,tune,dev
 
-.PHONY: demo test slow-test lint fuzz published clean
+.PHONY: demo test slow-test lint fuzz published screenshots clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed
@@ -25,6 +25,10 @@ fuzz: .venv/installed
 
 published: .venv/installed
 	$(BIN)/python -m pytest -m published
+
+screenshots: demo
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[browser]"
+	$(BIN)/python benchmarks/screenshots.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -8,6 +8,8 @@ from typing import Any
 from fedrec.figures.bins import by_bins
 from fedrec.figures.theme import Chart, altair
 
+SIDES = ["#BF812D", "#9AA1AB", "#35978F"]  # told apart by colour-blind readers, and no method's colours
+
 
 def gains(data: Any) -> Chart:
     """``data``: method, change ("better", "worse", "same") and the share of users in percent."""
@@ -27,7 +29,7 @@ def gains(data: Any) -> Chart:
                 "change:N",
                 title=None,
                 legend=alt.Legend(columns=3),
-                scale=alt.Scale(domain=sides, range=["#D55E00", "#9aa1ab", "#0072B2"]),
+                scale=alt.Scale(domain=sides, range=SIDES),
             ),
             order="place:Q",
             tooltip=["method:N", "change:N", alt.Tooltip("share:Q", format=".1f")],

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from fedrec.figures.theme import Chart, altair
+from fedrec.figures.theme import Chart, altair, colour, methods_of
 
 NAMES = {"hr": "HR@10, %", "ndcg": "NDCG@10, %"}
 ORDER = ["own", "global", "random"]
+SHADES = [1.0, 0.55, 0.25]  # of the method's colour
 
 
-def views(data: Any, metric: str = "hr") -> Chart:
+def views(data: Any, metric: str = "hr", methods: Sequence[str] | None = None) -> Chart:
     """``data``: method, view, and hr and ndcg in percent with ``_low`` and ``_high`` (95% over users)."""
-    alt = altair()
+    alt, methods = altair(), methods_of(data, methods)
+    shades = alt.Scale(domain=ORDER, range=SHADES)
     base = alt.Chart(data).encode(
         y=alt.Y("method:N", title=None, sort=None),
         yOffset=alt.YOffset("view:N", scale=alt.Scale(domain=ORDER)),
@@ -20,7 +23,8 @@ def views(data: Any, metric: str = "hr") -> Chart:
     told = ["method:N", "view:N", alt.Tooltip(f"{metric}:Q", format=".2f")]
     bars = base.mark_bar().encode(
         x=alt.X(f"{metric}:Q", title=NAMES[metric]),
-        color=alt.Color("view:N", title=None, legend=alt.Legend(columns=3), scale=alt.Scale(domain=ORDER)),
+        color=colour(methods, legend=None),
+        opacity=alt.Opacity("view:N", title=None, scale=shades, legend=alt.Legend(columns=3)),
         tooltip=told,
     )
     spread = base.mark_rule().encode(x=alt.X(f"{metric}_low:Q", title=NAMES[metric]), x2=f"{metric}_high:Q")

@@ -183,7 +183,7 @@ def _gains(group: Group, people: People | None) -> Figure:
     )
     caption = (
         f"Each user's rank among the candidates, averaged over common seeds, beside {base}, the baseline. "
-        "On the right the difference in NDCG@10, with 95% over users."
+        "By activity: the difference in NDCG@10, with 95% over users."
     )
     return Figure(
         "gains",
@@ -221,8 +221,11 @@ def _privacy(group: Group) -> Iterator[Figure]:
     if found.is_empty():
         return
     methods = found["method"].unique(maintain_order=True).to_list()
+    order = list(
+        dict.fromkeys([*group.methods, *methods])
+    )  # a method is one line here, whatever its channels
     panels = [
-        Panel(metric, "", f"{metric.upper()}@10 against ε.", privacy(found, metric, methods))
+        Panel(metric, "", f"{metric.upper()}@10 against ε.", privacy(found, metric, order))
         for metric in ("ndcg", "hr")
     ]
     yield Figure(
@@ -233,6 +236,7 @@ def _privacy(group: Group) -> Iterator[Figure]:
         panels,
         found,
         legend=methods,
+        order=order,
     )
 
 

@@ -20,7 +20,7 @@ VIEWS = {"own": "its own rows", "global": "the global table"}
 def inside_of(group: Group, models: m.Models) -> Iterator[Figure]:
     """All figures that models are at hand for."""
     if models.views:
-        yield _views(models)
+        yield _views(group, models)
     if models.seen:
         yield _rows(models)
     if models.landscapes:
@@ -29,7 +29,7 @@ def inside_of(group: Group, models: m.Models) -> Iterator[Figure]:
         yield _spectra(group, models)
 
 
-def _views(models: m.Models) -> Figure:
+def _views(group: Group, models: m.Models) -> Figure:
     found = m.view_numbers(models)
     values = "; ".join(
         f"{label}: "
@@ -39,7 +39,7 @@ def _views(models: m.Models) -> Figure:
         for label in models.views
     )
     panels = [
-        Panel(metric, "", f"{name}@10 under each view. {values}.", views(found, metric))
+        Panel(metric, "", f"{name}@10 under each view. {values}.", views(found, metric, group.methods))
         for metric, name in (("hr", "HR"), ("ndcg", "NDCG"))
     ]
     caption = (
@@ -87,9 +87,9 @@ def _landscapes(models: m.Models) -> Figure:
             )
     any_one = next(iter(models.landscapes.values()))
     caption = (
-        f"Mean cross-entropy of {any_one.clients} sampled clients on a plane through the shared parameters; at 1 every "
-        "row has moved by its own length (Figures 1 and 3 of FedRecGEL). Drawn is how much higher it is than at the "
-        "model, all on one scale."
+        f"Mean cross-entropy of {any_one.clients} sampled clients, on at most {m.SAMPLES} samples of each, on a plane "
+        "through the shared parameters; at 1 every row has moved by its own length (Figures 1 and 3 of FedRecGEL). "
+        "Drawn is how much higher it is than at the model, all on one scale."
     )
     return Figure(
         "landscape", "How flat is the minimum?", caption, panels, found, "; ".join(said) + ".", pairs=True

@@ -25,6 +25,7 @@ from fedrec.study.landscape import Landscape, landscape
 
 MOST = 4  # cases that are looked into
 ROWS, SAMPLED = 600, 50  # item rows that are laid out; clients of landscapes and spectra
+SAMPLES = 100  # of each of them, for landscapes
 ITEM = 40  # letters of a title
 Say = Callable[[str], None]
 
@@ -77,7 +78,10 @@ def look(found: Models, label: str, run: Run, say: Say = lambda text: None) -> N
         found.views[label] = ranks_by_view(run)
     for what, work in (
         ("spectra", lambda: found.spectra.__setitem__(label, collapse(run, SAMPLED))),
-        ("landscape", lambda: found.landscapes.__setitem__(label, landscape(run, clients=SAMPLED))),
+        (
+            "landscape",
+            lambda: found.landscapes.__setitem__(label, landscape(run, clients=SAMPLED, samples=SAMPLES)),
+        ),
         ("t-SNE", lambda: lay_out(found, label, run)),
     ):
         say(what)

@@ -53,9 +53,16 @@ class Landscape:
 
 
 def landscape(
-    run: Run, radius: float = 1.0, points: int = 21, clients: int = 100, seed: int = 0
+    run: Run,
+    radius: float = 1.0,
+    points: int = 21,
+    clients: int = 100,
+    seed: int = 0,
+    samples: int | None = None,
 ) -> Landscape:
     """The landscape of the round that a federated run selected, over ``clients`` sampled clients.
+
+    ``samples``: at most so many of each client, drawn at random, where an impression is enough.
 
     Clients, their samples and the directions are functions of ``seed`` alone: models trained on the
     same split are measured on the same positives and negatives. The loss is mean cross-entropy of the
@@ -76,7 +83,10 @@ def landscape(
     rng = generator(seed, f"{LANDSCAPE} clients")
     users = np.sort(rng.choice(split.n_users, min(clients, split.n_users), replace=False))
     blocks = [
-        (devices.part(now, block, own=False, state=moment.devices), *_samples(devices.data, block, seed))
+        (
+            devices.part(now, block, own=False, state=moment.devices),
+            *_samples(devices.data, block, seed, samples),
+        )
         for block in devices.engine.blocks(users)
     ]
     ways = directions(now.shared, seed)
@@ -116,12 +126,15 @@ def _plane(
             yield i, j, {n: v + x * ways[0][n] + y * ways[1][n] for n, v in shared.items()}
 
 
-def _samples(data: ClientData, users: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int32], Array]:
+def _samples(
+    data: ClientData, users: NDArray[np.int64], seed: int, most: int | None
+) -> tuple[NDArray[np.int32], Array]:
     """A line of items per client, padded with -1, and their labels: positives and negatives of a round 0."""
     drawn = draw_samples(data, seed, 0, users, [Phase(groups=())])
     order = drawn.passes[0]
     items = np.take_along_axis(drawn.touched, order.items.astype(np.int64), axis=1)
-    return np.where(order.mask > 0, items, -1).astype(np.int32), order.labels
+    some = slice(most)  # a pass is in random order
+    return np.where(order.mask > 0, items, -1).astype(np.int32)[:, some], order.labels[:, some]
 
 
 def _loss(scores: Array, labels: Array, real: NDArray[np.bool_]) -> tuple[float, int]:

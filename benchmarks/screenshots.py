@@ -1,0 +1,69 @@
+"""Pictures of a report for the documentation: a wide screen, figures in the dark, a phone.
+
+    python benchmarks/screenshots.py                    # of the newest report that `make demo` left
+    python benchmarks/screenshots.py report.html --out docs/images
+
+Needs the extra `browser` and a chromium of the system.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from playwright.sync_api import sync_playwright
+
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+MOST = 300_000  # bytes of all pictures together: they are part of every clone
+# Name: width, height, light or dark, and the part of the page that is at the top.
+SHOTS = {
+    "report": (1100, 1000, "light", None),
+    "report-convergence": (1100, 560, "dark", "figure[id$=-convergence]"),
+    "report-rows": (1100, 620, "light", "figure[id$=-rows]"),
+    "report-phone": (390, 800, "dark", "figure[id$=-activity]"),
+}
+
+
+def newest() -> Path:
+    found = sorted(Path("runs").glob("demo-*/report.html"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise typer.BadParameter("there is no runs/demo-*/report.html: run make demo first, or name a report")
+    return found[-1]
+
+
+def shoot(browser: Any, page: Path, file: Path, width: int, height: int, mode: str, part: str | None) -> None:
+    tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=mode)
+    tab.goto(page.resolve().as_uri())
+    tab.wait_for_selector("html[data-ready=yes]", state="attached", timeout=240_000)
+    if part is not None:
+        tab.evaluate("part => document.querySelector(part).scrollIntoView()", part)
+    tab.screenshot(path=file)
+    tab.close()
+
+
+def main(
+    page: Annotated[Path | None, typer.Argument(help="A report; the newest of make demo if none.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the pictures.")] = Path("docs/images"),
+) -> None:
+    """Write the pictures."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        raise typer.BadParameter("there is no chromium on this machine: install your system's package of it")
+    shown = page or newest()
+    out.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as api:
+        browser = api.chromium.launch(executable_path=chromium, args=QUIET)
+        for name, shot in SHOTS.items():
+            shoot(browser, shown, out / f"{name}.png", *shot)
+        browser.close()
+    size = sum((out / f"{name}.png").stat().st_size for name in SHOTS)
+    print(f"{len(SHOTS)} pictures of {shown} in {out}, {size / 1e3:.0f} kB")
+    if size > MOST:
+        raise SystemExit(f"they have more than {MOST / 1e3:.0f} kB: take fewer or smaller ones")
+
+
+if __name__ == "__main__":
+    typer.run(main)
