@@ -20,9 +20,8 @@ QUIET = [
 MOST = 300_000  # bytes of all pictures together: they are part of every clone
 # Name: width, height, light or dark, and the part of the page that is at the top.
 SHOTS = {
-    "report": (1100, 1000, "light", None),
-    "report-convergence": (1100, 560, "dark", "figure[id$=-convergence]"),
-    "report-rows": (1100, 620, "light", "figure[id$=-rows]"),
+    "report": (1000, 850, "light", None),
+    "report-convergence": (1000, 480, "dark", "figure[id$=-convergence]"),
     "report-phone": (390, 800, "dark", "figure[id$=-activity]"),
 }
 

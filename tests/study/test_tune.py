@@ -232,7 +232,10 @@ def test_two_processes_share_a_study_and_one_may_be_killed(
     assert [process.wait(timeout=300) for process in both] == [0, 0]
     found = tune("fedmf", scalable(60, 80, 1500), trials=6, out=out, **SMALL)
     assert (found.ended, found.count("RUNNING")) == (6, 0), found.frame
-    assert len(study.get_trials()) == 7  # and the one that was killed
+    _killed, *others = study.get_trials()
+    assert len(others) == 6
+    assert others[0].params == {"fedmf.lr": 0.1, "fedmf.eta": 80.0}  # the defaults, made again
+    assert len({json.dumps(trial.params) for trial in others}) == 6, "processes draw different settings"
 
 
 def test_a_range_of_ones_own(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def sparsity(data: Any, methods: Sequence[str] | None = None) -> Chart:
         alt.Chart(data)
         .mark_line()
         .encode(
-            x=alt.X("round:Q", title="round"),
+            x=alt.X("round:Q", title="round", axis=alt.Axis(tickMinStep=1)),
             y=alt.Y("sparsity:Q", title="zeros in the common table, %"),
             color=colour(methods),
             strokeDash=dash(methods),

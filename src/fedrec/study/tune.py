@@ -187,11 +187,7 @@ def open_study(
                 f"{folder / 'study.db'} is damaged or no study: choose another --out"
             ) from error
         _same_or_new(study, about, dimensions, folder)
-    tries = len(study.get_trials(deepcopy=False))
     rounds = found.config.rounds or 1
-    study.sampler = optuna.samplers.TPESampler(
-        seed=found.config.seed * 1000 + tries, n_startup_trials=RANDOM, constant_liar=True
-    )
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=UNPRUNED, n_warmup_steps=rounds // 5)
     return Tuned(found.config, asked, fixed, study, folder, trials), found.data
 
@@ -236,8 +232,14 @@ def _ask(tuned: Tuned, dimensions: list[Any]) -> tuple[Any, RunConfig, IO[str]] 
             if trial.state.name == "RUNNING" and (lock := take_lock(_lock(tuned, trial.number))) is not None:
                 lock.close()  # nobody has it: its process was killed
                 tuned.study.tell(trial.number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
+                tuned.study.enqueue_trial({**trial.system_attrs.get("fixed_params", {}), **trial.params})
         if len(tuned.trials) - tuned.count("WAITING") >= tuned.wanted:
             return None
+        # By the trial's number: processes that began together draw different settings.
+        seed = 1000 * tuned.config.seed + len(tuned.study.get_trials(deepcopy=False))
+        tuned.study.sampler = optuna.samplers.TPESampler(
+            seed=seed, n_startup_trials=RANDOM, constant_liar=True
+        )
         trial = tuned.study.ask()
         alive = take_lock(_lock(tuned, trial.number))
         assert alive is not None
@@ -271,6 +273,7 @@ def _try(tuned: Tuned, parts: Any, threads: int, trial: Any, config: RunConfig, 
         return f"trial {trial.number}: {error}"
     except BaseException:  # Ctrl-C: as if it had never begun
         tuned.study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        tuned.study.enqueue_trial(trial.params)
         raise
     finally:  # from here on others may take it for dead, so that it is told before
         alive.close()
