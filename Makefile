@@ -1,7 +1,7 @@
 # Two commands set everything up on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := torch,report,tune,dev
+EXTRAS := torch,report,tune,privacy,dev
 
 .PHONY: demo test slow-test lint fuzz published screenshots clean
 .DEFAULT_GOAL := demo

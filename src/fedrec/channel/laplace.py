@@ -22,6 +22,7 @@ from fedrec.core.upload import Total, Upload, Uploads
 
 class Laplace(Stage):
     name: ClassVar[str] = "laplace"
+    noises: ClassVar[bool] = True
 
     strength: float = Field(ge=0, description="scale of the noise; the paper tries 0 to 0.5")
     rows: Literal["all", "touched"] = Field(

@@ -28,9 +28,9 @@ class Stage(Settings):
 
     name: ClassVar[str]
     hides_single: ClassVar[bool] = False  # the server sees nothing but sums behind it
-    draws: ClassVar[bool] = (
-        True  # its half on the device is random; one that is not takes many clients at once
-    )
+    noises: ClassVar[bool] = False  # it adds noise
+    guarantees: ClassVar[bool] = False  # behind clip its noise states an epsilon, see ``multiplier``
+    draws: ClassVar[bool] = True  # at random on each device; a stage that does not takes many clients at once
 
     @property
     def at_device(self) -> bool:
@@ -48,6 +48,18 @@ class Stage(Settings):
     def deviation(self, uploads: Uploads, name: str) -> float:
         """The standard deviation of the noise that it leaves in each number of a sum."""
         return 0.0
+
+    def multiplier(self, radius: float) -> float:
+        """Its noise over what one user can add to a sum, where that is clipped to this norm."""
+        raise FedrecError(f"channel '{self.name}' states no epsilon")
+
+    def trust(self) -> str:
+        """Who has to be trusted for its guarantee."""
+        return ""
+
+    def assumes(self) -> list[str]:
+        """What its guarantee hangs on besides."""
+        return []
 
     def has_shortcut(self, uploads: Uploads) -> bool:
         """Whether ``in_sum`` stands for what all devices do, for uploads of this kind."""
@@ -137,10 +149,14 @@ def stream_of(place: int, stage: Stage) -> str:
 
 def parse(text: str) -> Stage:
     """A stage from ``name``, ``name=strength`` or either with ``,option=value`` after it."""
+    from fedrec.channel.clip import Cap, Clip
+    from fedrec.channel.gaussian import Gaussian
     from fedrec.channel.laplace import Laplace
     from fedrec.channel.secure import Fixed, Secure
 
-    known: dict[str, type[Stage]] = {"laplace": Laplace, "fixed": Fixed, "secure": Secure}
+    known: dict[str, type[Stage]] = {
+        kind.name: kind for kind in (Clip, Cap, Gaussian, Laplace, Fixed, Secure)
+    }
     head, *others = text.split(",")
     name, _, first = head.partition("=")
     if name not in known:

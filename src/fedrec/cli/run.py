@@ -58,6 +58,13 @@ def run(
     channel: Annotated[
         list[str] | None, typer.Option(help="What uploads pass through, such as laplace=0.5; repeatable.")
     ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Privacy ε of a whole user's data that may be spent: the noise is found for it."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help=escape("δ that goes with it [default: users^-1.1]."))
+    ] = None,
     local: Annotated[
         bool, typer.Option("--local", help="Control: the same model, never aggregated.")
     ] = False,
@@ -109,6 +116,7 @@ def run(
             finished = fedrec.resume(
                 resume,
                 rounds,
+                epsilon=epsilon,
                 threads=threads,
                 checkpoint_every=checkpoint_every,
                 callbacks=[callback],
@@ -134,6 +142,8 @@ def run(
                 threads=threads,
                 clients=clients,
                 channel=channel or (),
+                epsilon=epsilon,
+                delta=delta,
                 view=view,  # type: ignore[arg-type]
                 local=local,
                 eval_every=eval_every,
@@ -207,7 +217,18 @@ def _refuse_changes(
     asked = settings_of(make(config.method, {**config.settings, **settings}))
     for key in (key for key, value in kept.items() if asked[key] != value):
         raise FedrecError(f"{folder} was made with {key}={kept[key]}: a resumed run keeps its settings")
-    names = ("seed", "clients", "view", "local", "eval_every", "patience", "start", "engine", "channel")
+    names = (
+        "seed",
+        "clients",
+        "view",
+        "local",
+        "eval_every",
+        "patience",
+        "start",
+        "engine",
+        "channel",
+        "delta",
+    )
     stored: dict[str, Any] = {"data": config.source or config.data, "protocol": config.protocol.name}
     stored |= {name: getattr(config, name) for name in names}
     stored |= {name: config.load.get(name) for name in LOADED}
@@ -261,7 +282,7 @@ def _progress() -> Iterator[Callback]:
         task = bar.add_task("preparing", total=None, figures="")
 
         def callback(record: Any, training: Any) -> None:
-            figures = f"loss {record.loss:.3f}"
+            figures = "" if record.loss is None else f"loss {record.loss:.3f}"
             best = training.selected
             if record.validation:
                 figures += f"  HR@10 {100 * record.validation['hr@10']:.1f}"

@@ -56,6 +56,22 @@ class NextItem:
     most: int
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """What leaves a client that solves its vector where every upload is clipped (private FedALS).
+
+    ``numbers`` names a shared slot with α, λ and a phase. In phase 0 a client sends 1/√n for each of its n positives
+    (``counts``); in phase 1 ω_j (αw·v_j − (1 + α)) w for each positive j, w wᵀ and 1 (``scale``), of w on the right the
+    first ``columns``. What it does not send is zero.
+    """
+
+    numbers: str
+    omega: str
+    counts: str
+    scale: str
+    columns: int
+
+
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
     """The client's vector in closed form: (VᵀV + α V_uᵀV_u + λ_u I) w = (1 + α) Σ m_j v_j + λ_u w₀.
@@ -77,6 +93,7 @@ class LeastSquares:
     prior: Array  # w₀
     recency: str | None = None
     next_item: NextItem | None = None
+    bounded: Bounded | None = None
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,14 @@ class Report:
     loss: float = 0.0
     rows: int = 0  # item rows sent
     figures: dict[str, float] = field(default_factory=dict)  # of slots that a method reports
+    silent: bool = False  # nothing but who was asked is told: the rest would cost privacy
 
     def add(self, other: Report) -> None:
         self.clients += other.clients
         self.dropped += other.dropped
         self.loss += other.loss
         self.rows += other.rows
+        self.silent |= other.silent
         for name, value in other.figures.items():
             self.figures[name] = self.figures.get(name, 0.0) + value
 

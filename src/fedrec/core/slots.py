@@ -30,6 +30,7 @@ class Catalog(NamedTuple):
     n_items: int
     positives: float = 100.0  # items that a client trains on, on average
     ordered: bool = True  # devices know in which order their owners met things
+    features: Array | None = None  # what is publicly known of items, a row each
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.rng import client_key, shuffle, stream
 from fedrec.core.slots import Catalog
 from fedrec.data.clients import ClientData, sorted_distinct
+from fedrec.data.features import item_features
 from fedrec.data.interactions import Interactions
 from fedrec.data.negatives import CANDIDATES, draw_distinct
 
@@ -89,7 +90,13 @@ class Split:
     @property
     def catalog(self) -> Catalog:
         """What a server may know of these clients."""
-        return Catalog(self.n_users, self.n_items, len(self.trained.items) / self.n_users, self.data.ordered)
+        positives = len(self.trained.items) / self.n_users
+        return Catalog(self.n_users, self.n_items, positives, self.data.ordered, self.features)
+
+    @cached_property
+    def features(self) -> NDArray[np.float32] | None:
+        """What is publicly known of the items."""
+        return item_features(self.data)
 
     def clients(self, users: Ids | None = None) -> ClientData:
         """What the devices of some users (all, if none are named) know: nothing that is held out.

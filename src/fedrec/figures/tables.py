@@ -62,7 +62,7 @@ def about(result: dict[str, Any]) -> str:
     lines = [
         f"{result['users']:,} users ({result['users_dropped']:,} dropped{tested}), {result['items']:,} items; "
         f"negatives from {rule['negatives_from']} items"
-        + ("" if result["all_data"] else f"; selected on validation {rule['select_on']}")
+        + ("" if result["all_data"] or _private(result) else f"; selected on validation {rule['select_on']}")
     ]
     if result["selected_round"] is not None and result["view"] is None:
         lines.append(
@@ -90,9 +90,16 @@ def about(result: dict[str, Any]) -> str:
             f"lists of 10: {percent(offered['coverage@10'])}% of the items offered, "
             f"Gini {offered['gini@10']:.2f}, novelty {offered['novelty@10']:.1f} bits"
         )
+    if privacy := result.get("privacy"):
+        lines.append(privacy["line"])
     if result["run"]:
         lines.append(f"saved in {result['run']}")
     return "\n".join(lines)
+
+
+def _private(result: dict[str, Any]) -> bool:
+    """Whether it states an epsilon: the last round is reported then, not one that was selected."""
+    return (result.get("privacy") or {}).get("epsilon") is not None
 
 
 def notes(result: dict[str, Any]) -> list[str]:

@@ -29,6 +29,7 @@ METHODS = {
     "fedpergnn": "fedrec.methods.fedpergnn:FedPerGNN",
     "fcf": "fedrec.methods.fcf:FCF",
     "fedals": "fedrec.methods.fedals:FedALS",
+    "private-fedals": "fedrec.methods.private_fedals:PrivateFedALS",
     "fednext": "fedrec.methods.fednext:FedNext",
     "popularity": "fedrec.methods.central.popularity:Popularity",
     "itemknn": "fedrec.methods.central.itemknn:ItemKNN",

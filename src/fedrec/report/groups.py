@@ -20,7 +20,7 @@ from fedrec.study.paired import holm
 
 K = 10
 CERTAIN = 0.05
-OPTIONS = ("rounds", "clients", "channel", "view", "start", "eval_every", "patience", "local")
+OPTIONS = ("rounds", "clients", "epsilon", "channel", "view", "start", "eval_every", "patience", "local")
 
 
 @dataclass(eq=False)

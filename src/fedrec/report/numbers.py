@@ -57,7 +57,7 @@ def _cumulated(history: list[dict[str, Any]], result: dict[str, Any]) -> list[di
     """What was spent up to each round."""
     seconds = moved = 0.0
     lines = []
-    first = history[0]["loss"] if history else None
+    first = history[0].get("loss") if history else None
     for line in history:
         seconds += line["fit_seconds"]
         moved += (line["bytes_up"] + line["bytes_down"]) / max(result["users"], 1) / 1e6
@@ -68,7 +68,13 @@ def _cumulated(history: list[dict[str, Any]], result: dict[str, Any]) -> list[di
         if "sparsity" in line:
             found["sparsity"] = 100 * line["sparsity"]
         lines.append(
-            {"round": line["round"], "loss": line["loss"], "seconds": seconds, "megabytes": moved, **found}
+            {
+                "round": line["round"],
+                "loss": line.get("loss"),
+                "seconds": seconds,
+                "megabytes": moved,
+                **found,
+            }
         )
     return lines
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrec.channel import stage
+from fedrec.channel.accountant import Release
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.core.federated import Federated, View
 from fedrec.core.method import ROUNDS, Method
@@ -25,6 +26,7 @@ from fedrec.runs.describe import described
 from fedrec.runs.folder import RunFolder, writing
 from fedrec.runs.history import History, cut_history, read_history
 from fedrec.runs.logs import check_logs, logging_to
+from fedrec.runs.private import spent_by, with_noise
 from fedrec.runs.result import rank_table, result_of
 from fedrec.runs.run import Run, blocks_of, write_run
 from fedrec.runs.train import Callback, Training, train
@@ -46,6 +48,8 @@ def run(
     threads: int | None = None,
     clients: float | int | str | None = None,
     channel: Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
     view: View | None = None,
     local: bool = False,
     eval_every: int = 1,
@@ -63,23 +67,29 @@ def run(
     ``data`` are Interactions, or what ``fedrec.load`` takes: a name, a path or a frame of polars or pandas.
     ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
     read for that round only. With ``all_data`` nothing is held out: the last round ranks, for people, and there are
-    no figures. ``start`` is an earlier run whose tables are taken over, items matched by id. ``log`` passes rounds
-    and figures on to ``"tensorboard"`` or ``"mlflow"``.
+    no figures. ``epsilon`` is the privacy of a whole user's data that may be spent: the noise is found for it, and
+    the last round is reported. ``start`` is an earlier run whose tables are taken over, items matched by id. ``log``
+    passes rounds and figures on to ``"tensorboard"`` or ``"mlflow"``.
     """
     threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
     check_logs(logs := border.texts(log))
     method, data, config = described(
         method, data, protocol, rounds, seed, settings=settings, engine=engine, clients=clients, channel=channel,
-        view=view, local=local, eval_every=eval_every, patience=patience, k=k, all_data=all_data,
-        start=_name_of(start),
+        epsilon=epsilon, delta=delta, view=view, local=local, eval_every=eval_every, patience=patience, k=k,
+        all_data=all_data, start=_name_of(start),
     )  # fmt: skip
     parts = split(data, config.protocol, config.seed, hold_out=not config.all_data)
+    earlier = start if isinstance(start, Run) or start is None else open(start)
+    if isinstance(method, Federated):
+        stages = [stage.parse(text) for text in config.channel]
+        config = with_noise(config, method, parts, spent_by(earlier, stages, config.epsilon))
     training = training_of(method, parts, config, threads)
-    if start is not None:
+    _check_budget(training, config)
+    if earlier is not None:
         if not isinstance(training, Simulation):
             raise FedrecError(f"start does not apply to {method.label}: it is not federated")
-        leaks = _start(training, start if isinstance(start, Run) else open(start))
+        leaks = _start(training, earlier)
         config = config.model_copy(update={"start_leaks": leaks})
     folder = None
     if out is not None and out is not False:
@@ -105,13 +115,17 @@ def resume(
     path: str | Path,
     rounds: int | None = None,
     *,
+    epsilon: float | None = None,
     data: Any = None,
     threads: int | None = None,
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
     log: str | Sequence[str] = (),
 ) -> Run:
-    """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds."""
+    """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds.
+
+    More rounds of a run with an epsilon cost more: ``epsilon`` is what may be spent in all.
+    """
     threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
     check_logs(logs := border.texts(log))
@@ -126,8 +140,11 @@ def resume(
                     f"{path} has {config.rounds} rounds: --resume can only extend them, not to {rounds}"
                 )
             config = config.model_copy(update={"rounds": rounds})
+        if epsilon is not None:
+            config = config.model_copy(update={"epsilon": border.number("--epsilon", epsilon)})
         method, parts = _rebuild(config, data, str(path))
         training = training_of(method, parts, config, threads)
+        _check_budget(training, config)
         with writing(folder.path):
             history = History(folder.history)
             if training is not None:
@@ -175,6 +192,16 @@ def open(path: str | Path, data: Any = None, threads: int | None = None) -> Run:
     return Run(config, method, parts, result, ranks, lines, threads, folder.path, training)
 
 
+def _check_budget(training: Training | None, config: RunConfig) -> None:
+    """Rounds that an epsilon does not allow are refused before anything is written."""
+    if not isinstance(training, Simulation):
+        return
+    if training.budget is not None:
+        training.budget.check(training.rounds)
+    elif config.epsilon is not None:
+        raise FedrecError("--epsilon needs clip and noise in the channel: leave the others out")
+
+
 def _name_of(start: str | Path | Run | None) -> str | None:
     """How the config names the run that this one started from."""
     if isinstance(start, Run):
@@ -212,6 +239,9 @@ def training_of(method: Method, parts: Split, config: RunConfig, threads: int) -
         local=config.local,
         rounds=config.rounds or ROUNDS,
         engine=config.engine,
+        epsilon=config.epsilon,
+        delta=config.delta,
+        spent_before=[Release(*one) for one in config.spent_before],
     )
 
 

@@ -32,6 +32,14 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
     return int(found)
 
 
+def number(name: str, value: Any) -> float:
+    """A finite number."""
+    found = _number(value)
+    if found is None or not math.isfinite(found):
+        raise FedrecError(f"{name} {_short(value)} is no number: give one, such as {name} 5")
+    return float(found)
+
+
 def seconds(name: str, value: Any, advice: str = "or 0 for every round") -> float:
     """A time of at least no seconds."""
     found = _number(value)

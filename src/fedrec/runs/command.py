@@ -14,7 +14,7 @@ def command_of(config: RunConfig) -> str:
     """``fedrec run …`` with what differs from the defaults. Data that were given in Python have no command."""
     words = ["fedrec", "run", config.method, "--data", config.source or config.data]
     words += ["--protocol", *_protocol(config.protocol), "--seed", str(config.seed)]
-    for option in ("rounds", "clients", "view", "patience", "start"):
+    for option in ("rounds", "clients", "epsilon", "delta", "view", "patience", "start"):
         if (value := getattr(config, option)) is not None:
             words += [f"--{option}", str(value)]
     for name, value in config.load.items():

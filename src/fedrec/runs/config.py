@@ -33,6 +33,9 @@ class RunConfig(Settings):
     engine: Literal["auto", "plain", "fused"] = "auto"
     clients: int | float | None = Field(None, gt=0)
     channel: tuple[str, ...] = ()
+    epsilon: float | None = Field(None, gt=0, description="privacy of a user's data that may be spent")
+    delta: float | None = Field(None, gt=0, lt=1)
+    spent_before: tuple[tuple[float, float], ...] = Field((), description="releases that it started from")
     view: View | None = None
     local: bool = False
     eval_every: int = Field(1, ge=1)

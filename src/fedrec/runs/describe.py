@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import fedrec
+from fedrec.channel.budget import check_numbers
+from fedrec.channel.order import states_epsilon
+from fedrec.channel.stage import parse
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, View
 from fedrec.core.method import ROUNDS, Method
@@ -17,6 +20,7 @@ from fedrec.methods.central.base import Central, CentralInRounds
 from fedrec.runs import border
 from fedrec.runs.config import RunConfig, fingerprint
 from fedrec.runs.data import loaded, origin_of
+from fedrec.runs.private import private_form
 
 
 class Described(NamedTuple):
@@ -38,6 +42,8 @@ def described(
     engine: str = "auto",
     clients: float | int | str | None = None,
     channel: Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
     view: View | None = None,
     local: bool = False,
     eval_every: int = 1,
@@ -49,6 +55,15 @@ def described(
     """What ``fedrec.run`` takes, checked; a mistake is one sentence."""
     name = method if isinstance(method, str) and named_by_alias(method) else None
     method, protocol = border.method_of(method, settings), border.check_protocol(protocol)
+    channel = border.texts(channel)
+    if epsilon is not None:
+        check_numbers(border.number("--epsilon", epsilon), None, 1)
+        if local:
+            raise FedrecError("--local uploads nothing, so --epsilon does not apply: leave one of them out")
+        method, rounds, channel = private_form(method, rounds, channel)
+        name = None
+    elif delta is not None:
+        raise FedrecError("--delta goes with --epsilon: give both, or neither")
     data = loaded(data)
     config = RunConfig(
         fedrec=fedrec.__version__,
@@ -62,7 +77,9 @@ def described(
         rounds=_rounds(method, rounds),
         engine=engine,
         clients=_clients(clients, name, local),
-        channel=border.texts(channel),
+        channel=channel,
+        epsilon=epsilon,
+        delta=delta,
         view=view,
         local=local,
         eval_every=eval_every,
@@ -107,5 +124,10 @@ def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
         for option, value in in_rounds.items() if not isinstance(method, CentralInRounds) else ():
             if value:
                 raise FedrecError(f"{option} does not apply to {method.label}: it is not trained in rounds")
+    elif config.patience and states_epsilon([parse(text) for text in config.channel]):
+        raise FedrecError(
+            "--patience stops by validation figures, which are one more release: under an epsilon the rounds are "
+            "fixed, so leave it out"
+        )
     elif config.local and config.channel:
         raise FedrecError("--local uploads nothing, so --channel does not apply: leave one of them out")

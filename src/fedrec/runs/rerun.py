@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedrec.runs.run import Run
 
 # What a config says besides the arguments of ``fedrec.run``: where its data came from, and what it came to.
-FACTS = ("fedrec", "source", "load", "fingerprint", "start_leaks")
+FACTS = ("fedrec", "source", "load", "fingerprint", "start_leaks", "spent_before")
 
 
 def rerun(config: dict[str, Any], data: Any, **options: Any) -> Run:

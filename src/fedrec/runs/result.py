@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from fedrec.channel.budget import no_epsilon
 from fedrec.channel.bytes import downloaded
+from fedrec.channel.order import why_none
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.method import ROUNDS, Method
 from fedrec.core.wrapper import chain
@@ -102,6 +104,7 @@ def result_of(
         "view": training.view if training else None,
         "local": config.local,
         "channel": list(config.channel),
+        "privacy": _privacy(method, config, training),
         "start": config.start,
         "start_leaks": config.start_leaks,
         "rounds": played,
@@ -133,6 +136,15 @@ def result_of(
     }
 
 
+def _privacy(method: Method, config: RunConfig, training: Training | None) -> dict[str, Any]:
+    """What was spent, and on which terms; without noise, why there is no epsilon."""
+    if not isinstance(training, Simulation):
+        return no_epsilon(f"{method.label} sees all interactions in one place")
+    if training.budget is None:
+        return no_epsilon(why_none(training.channel, config.local))
+    return training.budget.record(training.moment.round)
+
+
 def _knew_less(method: Method, config: RunConfig) -> str:
     return (
         f"Protocol {config.protocol.name} lets a device know its validation item when the test item is ranked; "
@@ -144,8 +156,13 @@ def _resolved(training: Training | None) -> dict[str, float]:
     """What a setting ``auto`` stands for on these data: what a solver of clients' vectors is told."""
     if not isinstance(training, Simulation):
         return {}
-    form = training.method.kernel(training.split.catalog)
-    return {"alpha": form.alpha, "lam": form.lam} if isinstance(form, LeastSquares) else {}
+    form = training.method.kernel(training.server.catalog)
+    if not isinstance(form, LeastSquares):
+        return {}
+    if form.bounded is not None:
+        alpha, lam, _ = map(float, training.server.state.shared[form.bounded.numbers])
+        return {"alpha": alpha, "lam": lam}
+    return {"alpha": form.alpha, "lam": form.lam}
 
 
 def _figures(measured: Measured, parts: Split, ks: Sequence[int]) -> dict[str, Any]:

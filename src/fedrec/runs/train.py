@@ -52,12 +52,17 @@ def _play(
     stopped = ""
     training.warm_up()
     if history.lines and isinstance(training, Simulation):
-        training.watch.first_loss = history.lines[0]["loss"]
+        training.watch.first_loss = history.lines[0].get("loss")
+    budget = training.budget if isinstance(training, Simulation) else None
+    allowed = rounds if budget is None or budget.affords(rounds) else budget.most_rounds(rounds)
     before, record = training.moment, None
     while training.moment.round < rounds:
         current = training.moment
         number = current.round + 1
         best = training.selected
+        if number > allowed:
+            stopped = f"stopped before round {number}: it would spend more than --epsilon {budget.limit:g}"  # type: ignore[union-attr]
+            break
         if patience and best and current.round - best.round >= patience * eval_every:
             stopped = f"stopped early: no better validation figure in {patience} evaluations"
             break

@@ -31,10 +31,15 @@ def cohort_size(clients: float | int | None, n_users: int) -> int:
     return size
 
 
-def sample_cohort(seed: int, round: int, n_users: int, size: int) -> NDArray[np.int64]:
-    """The clients of a round, in ascending order."""
+def sample_cohort(seed: int, round: int, n_users: int, size: int, poisson: bool = False) -> NDArray[np.int64]:
+    """The clients of a round, in ascending order; ``poisson``: each by itself, so many on average.
+
+    Epsilons for sampled clients hold for Poisson samples: a cohort of fixed size tells of the others.
+    """
     if size == n_users:
         return np.arange(n_users)
+    if poisson:
+        return np.flatnonzero(generator(seed, COHORT, round).random(n_users) < size / n_users)
     return np.sort(generator(seed, COHORT, round).choice(n_users, size=size, replace=False))
 
 

@@ -25,8 +25,10 @@ class Watch:
         self.method = method
         self.first_loss: float | None = None
 
-    def check(self, round: int, report: Report) -> float:
-        """The mean loss of the round; raises where training runs away."""
+    def check(self, round: int, report: Report) -> float | None:
+        """The mean loss of the round, where devices tell it; raises where training runs away."""
+        if report.silent:
+            return None
         loss = report.loss / max(report.clients - report.dropped, 1)
         if report.dropped > MOST_DROPPED * report.clients:
             what = f"{report.dropped} of {report.clients} clients ran away"

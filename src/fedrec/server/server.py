@@ -5,6 +5,7 @@ It names a cohort, tells it a ``Broadcast``, adds up what comes back, and steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedrec.channel.order import check_order, states_epsilon
 from fedrec.channel.secure import grid_of
 from fedrec.channel.stage import Stage, drawn_for_sum, received
 from fedrec.core.blocks import single_threaded_blas
@@ -59,6 +61,8 @@ class Server:
         self.grid = grid_of(self.channel, catalog.n_users)
         self.uploads = method.uploads(catalog)
         self.service = method.service(catalog, seed)
+        check_order(self.channel)
+        self.private = states_epsilon(self.channel)
         if self.service is not None:
             self._refuse_hidden()
         self.sums = self.service.sums if self.service else self.uploads.arrays
@@ -71,6 +75,11 @@ class Server:
 
     def _refuse_hidden(self) -> None:
         for stage in self.channel:
+            if stage.guarantees:
+                raise FedrecError(
+                    f"channel '{stage.name}' can state no epsilon for {self.method.label}, whose server looks at "
+                    "single uploads: leave it out, or run another method"
+                )
             if stage.hides_single:
                 raise FedrecError(
                     f"channel '{stage.name}' shows the server nothing but sums, but the server of "
@@ -88,7 +97,7 @@ class Server:
 
     def cohort(self, round: int) -> Ids:
         """Who is asked in a round, by the server's numbers."""
-        return sample_cohort(self.seed, round, self.catalog.n_users, self.cohort_size)
+        return sample_cohort(self.seed, round, self.catalog.n_users, self.cohort_size, poisson=self.private)
 
     def groups(self, round: int, users: Ids) -> list[Ids]:
         """The cohort in the groups that it sends in; the server steps after each."""
@@ -145,10 +154,14 @@ class Server:
         if self.shortcut:
             total = drawn_for_sum(self.channel, total, uploads, self.seed, number, self.shortcut)
         total = received(self.channel, total, uploads, self.seed, number)
+        if self.private:  # who came is nobody's business: a mean is over those who were expected
+            total = replace(total, weight=float(self.cohort_size), clients=self.cohort_size)
         if not total.clients or not total.sums:
             return
+        noise = {n: math.hypot(*(s.deviation(uploads, n) for s in self.channel), 0.0) for n in self.sums}
+        context = Context(round, self.catalog, noise)
         with single_threaded_blas():  # its threads change the last bits
-            self.state = self._with(self.state.round, self._merged(total, Context(round, self.catalog)))
+            self.state = self._with(self.state.round, self._merged(total, context))
 
     def _merged(self, total: Total, context: Context) -> Arrays:
         """What the method makes of it; earlier states share arrays with this one, so that it may write to none."""

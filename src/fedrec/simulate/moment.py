@@ -28,7 +28,7 @@ class Round:
     """What is known of a round afterwards; a line of the history."""
 
     round: int
-    loss: float
+    loss: float | None  # none where telling it would cost privacy
     clients: int
     dropped: int
     bytes_up: int

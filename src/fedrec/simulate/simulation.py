@@ -10,7 +10,10 @@ from typing import get_args
 
 import numpy as np
 
+from fedrec.channel.accountant import Release
+from fedrec.channel.budget import budget_of
 from fedrec.channel.bytes import NUMBER, downloaded, uploaded
+from fedrec.channel.order import states_epsilon
 from fedrec.channel.stage import Stage, shortcut_of
 from fedrec.clients.clients import Answer, Ask, Clients
 from fedrec.clients.state import DeviceState
@@ -19,7 +22,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, RanksWith, View, own_rows, ranks_from_history
 from fedrec.core.interrupt import heard_at_once
 from fedrec.core.messages import Report
-from fedrec.core.slots import Slot
+from fedrec.core.slots import Catalog, Slot
 from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam, Which
 from fedrec.evaluate.metrics import Ranks, summary
@@ -45,10 +48,15 @@ class Simulation:
     local: bool = False
     rounds: int = 100
     engine: str = "auto"
+    epsilon: float | None = None  # what may be spent, where the channel states an epsilon
+    delta: float | None = None
+    spent_before: Sequence[Release] = ()
     selected: Selected | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         method, catalog, self.exam = self.method, self.split.catalog, Exam(self.split)
+        if states_epsilon(self.channel):  # how much people met is theirs: the server is not told, it guesses
+            catalog = catalog._replace(positives=Catalog._field_defaults["positives"])
         if method.view() not in get_args(RanksWith):
             known = ", ".join(get_args(RanksWith))
             raise FedrecError(f"'view' of {method.label} is '{method.view()}': it must be one of {known}")
@@ -61,7 +69,6 @@ class Simulation:
         self.replays = everyone and self.own == "tuned" and uploads.turns == 1
         service = method.service(catalog, self.seed)
         shortcut = shortcut_of(self.channel, uploads) if service is None else 0
-        by_devices = self.channel[: len(self.channel) - shortcut]
         self.single = service is not None and not self.local
         self.server = Server(
             method, catalog, self.seed,
@@ -69,10 +76,19 @@ class Simulation:
         )  # fmt: skip
         self.clients = Clients(
             method, self.split.clients(), catalog, self.seed,
-            engine=self.engine, channel=by_devices, local=self.local,
+            engine=self.engine, channel=self.channel, shortcut=shortcut, local=self.local,
             keeps_tuned=self.own == "tuned" and not self.replays, secret=self.seed, threads=self.threads,
         )  # fmt: skip
         self.server.meet(self.clients.introduce())
+        self.private = self.server.private
+        if self.private and uploads.turns > 1:
+            raise FedrecError(
+                f"{method.label} sends in {uploads.turns} groups a round: no epsilon can be stated for it"
+            )
+        self.budget = budget_of(
+            self.channel, uploads=uploads, users=catalog.n_users, sampled=cohort / catalog.n_users,
+            limit=self.epsilon, delta=self.delta, before=self.spent_before,
+        )  # fmt: skip
         if self.local and service is not None:
             service.give_alone(1)  # refuses where nothing can be learned alone
         self.view = self._asked(self.view) or ("global" if method.view() == "merged" else self.views[0])
@@ -134,7 +150,7 @@ class Simulation:
             raise
         record = self._record(before, report, loss, len(users))
         took = time.perf_counter() - start
-        ranking = took * float(busy[1] / busy.sum())
+        ranking = took * float(busy[1] / max(busy.sum(), 1e-9))
         record.fit_seconds, record.evaluate_seconds = took - ranking, ranking
         if evaluate:
             start = time.perf_counter()
@@ -148,7 +164,7 @@ class Simulation:
             users = answer.users
             count_sampled(answer.scores, self.exam.lines("valid", users), self.exam, "valid", users, ranks)
 
-    def _record(self, before: Moment, report: Report, loss: float, asked: int) -> Round:
+    def _record(self, before: Moment, report: Report, loss: float | None, asked: int) -> Round:
         sent = report.clients - report.dropped
         uploads = self.server.uploads
         wire = {} if self.local else uploads.on_wire if self.server.grid is None else uploads.arrays
@@ -172,7 +188,8 @@ class Simulation:
         metrics = summary(self.ranks(now, "valid") if ranks is None else ranks)
         record.validation = shown(metrics)
         protocol = self.split.protocol
-        if is_better(self.selected, protocol, metrics):
+        # To choose a round by validation would be one more release: under an epsilon the last one counts.
+        if self.private or is_better(self.selected, protocol, metrics):
             if not self.replays:  # lines of devices may be written in place from now on
                 now = Moment(now.server, now.devices.copy())
             self.selected = Selected(now, metrics[protocol.select_on], record.validation)

@@ -88,7 +88,7 @@ def convergence(lines: Sequence[Line]) -> dict[str, Look]:
                     {
                         "data": line.case.data_name, "protocol": line.case.protocol_name,
                         "method": line.case.name, "seed": result["seed"], "round": said["round"],
-                        "seconds": seconds, "megabytes": megabytes, "loss": said["loss"],
+                        "seconds": seconds, "megabytes": megabytes, "loss": said.get("loss", np.nan),
                         "hr": 100 * figures.get("hr@10", np.nan), "ndcg": 100 * figures.get("ndcg@10", np.nan),
                         "selected": said["round"] == result["selected_round"],
                     }

@@ -227,6 +227,7 @@ class MethodContract:
         before = simulation.moment
         record = simulation.play(evaluate=True)
         assert record.dropped == 1
+        assert record.loss is not None
         assert np.isfinite(record.loss)
         for name, values in simulation.server.state.shared.items():
             came_in = np.isnan(before.server.shared[name])

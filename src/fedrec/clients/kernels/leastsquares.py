@@ -22,12 +22,12 @@ from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
 from fedrec.core.factors import FASTMATH, Factors
 from fedrec.core.federated import Phase
-from fedrec.core.kernel import LeastSquares
+from fedrec.core.kernel import Bounded, LeastSquares
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import aims
 from fedrec.core.slots import Array, Arrays
-from fedrec.core.upload import Total, Upload
+from fedrec.core.upload import Total, Upload, summed
 
 EACH = 10  # positives' worth of work that every client costs, whatever its size
 
@@ -90,8 +90,12 @@ class LeastSquaresClients:
         w = self._solve(shared, users)
         finite = np.isfinite(w.sum(axis=1))
         loss = np.zeros(len(users), np.float32)
-        total, context = self._sum(shared, users, w, finite, loss)
-        sent = self._each(shared, users[finite], w[finite]) if wish.single else total
+        if self.form.bounded is None:
+            total, context = self._sum(shared, users, w, finite, loss)
+            sent = self._each(shared, users[finite], w[finite]) if wish.single else total
+        else:
+            each, context = self._bounded(self.form.bounded, shared, users[finite], w[finite]), {}
+            sent = each if wish.single else summed(each, self.setting.uploads.arrays)
         trained = time.perf_counter()
         part = RankingPart(users, {self.form.vector: w, **context}, {})
         scores = None if wish.lines is None else self.score(shared, part, wish.lines)
@@ -136,6 +140,24 @@ class LeastSquaresClients:
             dense[head.contexts], rows[head.followers] = self.head.each(shared[form.items], users)
         return Upload(met, rows, dense, np.ones(len(users), np.float32))
 
+    def _bounded(self, form: Bounded, shared: Arrays, users: Ids, w: Array) -> Upload:
+        """What leaves clients whose uploads are clipped, one by one."""
+        alpha, _, phase = shared[form.numbers]
+        met = self.data.trained.take(users)
+        sizes = np.diff(met.indptr)
+        each = np.repeat(w, sizes, axis=0)
+        asked = alpha * np.einsum("ij,ij->i", shared[self.form.items][met.items], each) - (1 + alpha)
+        asked *= shared[form.omega][met.items] * phase
+        rows = {
+            self.form.corrections: asked[:, None] * each[:, : form.columns],
+            form.counts: (1 - phase) * np.repeat(np.maximum(sizes, 1) ** -0.5, sizes).astype(np.float32),
+        }
+        dense = {
+            self.form.outer: phase * w[:, :, None] * w[:, None, : form.columns],
+            form.scale: np.full(len(users), phase, np.float32),
+        }
+        return Upload(met, rows, dense, np.ones(len(users), np.float32))
+
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
         """What devices rank with: their vector, solved on the table as it is now, and their context."""
         shared = broadcast.shared
@@ -167,10 +189,10 @@ class LeastSquaresClients:
         """Vectors with all positives alike: what trains, and without recency what ranks."""
         basis, alike = self._at(shared), np.ones(1, np.float32)
         if self.form.recency is not None:
-            return self._solved(basis, users, alike)
+            return self._solved(basis, users, alike, shared)
         left = users[~basis.solved[users]]
         if len(left):
-            basis.users[left] = self._solved(basis, left, alike)
+            basis.users[left] = self._solved(basis, left, alike, shared)
             basis.solved[left] = True
         return basis.users[users]
 
@@ -179,12 +201,15 @@ class LeastSquaresClients:
         if self.form.recency is None:
             return self._solve(shared, users)
         half_life, floor = map(float, shared[self.form.recency])
-        return self._solved(self._at(shared), users, aims(half_life, floor, self.oldest))
+        return self._solved(self._at(shared), users, aims(half_life, floor, self.oldest), shared)
 
-    def _solved(self, basis: Basis, users: Ids, by_age: Array) -> Array:
+    def _solved(self, basis: Basis, users: Ids, by_age: Array, shared: Arrays) -> Array:
+        numbers = self.numbers
+        if self.form.bounded is not None:  # the server has them from what was released
+            numbers = (*shared[self.form.bounded.numbers][:2], numbers[2])
         out = np.empty((len(users), len(basis.values)), np.float32)
         public = (basis.rotated, basis.values, basis.prior, basis.vectors)
-        solve_block(users, *self.data.trained, self.ages, by_age, *public, *self.numbers, out)
+        solve_block(users, *self.data.trained, self.ages, by_age, *public, *numbers, out)
         return out
 
     def _at(self, shared: Arrays) -> Basis:

@@ -1,0 +1,124 @@
+"""What releases cost: (ε, δ) of a whole user's data, one user added or removed.
+
+Where everyone takes part, a release of noise multiplier z (σ over the clipped norm) is 1/z-Gaussian DP; the squares add
+up, and (ε, δ) follow in closed form from the analytic Gaussian mechanism (Balle & Wang, ICML 2018). Where clients are
+Poisson-sampled, dp-accounting composes the privacy loss distributions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from fedrec.core.errors import FedrecError
+
+MOST = 1e6  # an epsilon beyond it is none
+
+
+class Release(NamedTuple):
+    """One noisy sum: what the accountant has to know of it."""
+
+    multiplier: float  # standard deviation of the noise over the norm that one user can add
+    sampled: float = 1.0  # probability with which a user takes part
+
+
+def default_delta(users: int) -> float:
+    """Well below one in the number of users."""
+    return float(max(users, 2) ** -1.1)
+
+
+def delta_of(mu: float, epsilon: float) -> float:
+    """δ(ε) of μ-Gaussian differential privacy."""
+    if mu == 0:
+        return 0.0
+    rest = math.exp(min(epsilon + norm.logcdf(-epsilon / mu - mu / 2), 0.0))
+    return float(norm.cdf(-epsilon / mu + mu / 2) - rest)
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """The smallest ε of μ-Gaussian differential privacy at δ."""
+    if delta_of(mu, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while delta_of(mu, high) > delta:
+        high *= 2
+        if high > MOST:
+            return math.inf
+    return float(brentq(lambda e: delta_of(mu, e) - delta, 0.0, high, xtol=1e-10))
+
+
+def mu_for(epsilon: float, delta: float) -> float:
+    """The largest μ that (ε, δ) allows."""
+    high = 1.0
+    while delta_of(high, epsilon) < delta:
+        high *= 2
+    return float(brentq(lambda m: delta_of(m, epsilon) - delta, 1e-9, high, xtol=1e-12))
+
+
+def spent(releases: Sequence[Release], delta: float) -> float:
+    """ε of all these releases together."""
+    if not releases:
+        return 0.0
+    if all(one.sampled >= 1 for one in releases):
+        return epsilon_of(math.sqrt(sum(one.multiplier**-2 for one in releases)), delta)
+    return float(_composed(releases).get_epsilon(delta))
+
+
+def multiplier_for(
+    epsilon: float, delta: float, shares: Sequence[float], sampled: float, before: Sequence[Release] = ()
+) -> float:
+    """The least noise multiplier (of a release of share 1) with which all releases stay within (ε, δ)."""
+    if sampled >= 1 and all(one.sampled >= 1 for one in before):
+        left = mu_for(epsilon, delta) ** 2 - sum(one.multiplier**-2 for one in before)
+        if left <= 0:
+            raise FedrecError(
+                f"--epsilon {epsilon:g} is spent: what this run starts from has cost "
+                f"{spent(before, delta):.3g} already, so ask for more than that"
+            )
+        return math.sqrt(sum(shares) / left) * (1 + 1e-9)
+
+    def cost(multiplier: float) -> float:
+        return spent([*before, *releases_of(multiplier, shares, sampled)], delta)
+
+    if before and spent(before, delta) >= epsilon:
+        raise FedrecError(
+            f"--epsilon {epsilon:g} is spent: what this run starts from has cost "
+            f"{spent(before, delta):.3g} already, so ask for more than that"
+        )
+    low, high = 0.05, 1.0
+    while cost(high) > epsilon:
+        low, high = high, 2 * high
+        if high > MOST:
+            raise FedrecError(f"no noise keeps these releases within --epsilon {epsilon:g}: ask for more")
+    while cost(low) <= epsilon:
+        low, high = low / 2, low
+    while high - low > 1e-3 * high:  # the upper end is always within the budget
+        middle = (low + high) / 2
+        low, high = (low, middle) if cost(middle) <= epsilon else (middle, high)
+    return high
+
+
+def releases_of(multiplier: float, shares: Sequence[float], sampled: float) -> list[Release]:
+    """A round with a larger share of the budget has less noise."""
+    return [Release(multiplier / math.sqrt(share), sampled) for share in shares]
+
+
+def _composed(releases: Sequence[Release]) -> Any:
+    try:
+        from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
+        from dp_accounting.pld import PLDAccountant
+    except ImportError:
+        raise FedrecError(
+            "an epsilon for sampled clients needs dp-accounting: pip install 'fedrec[privacy]', or let everyone "
+            "take part"
+        ) from None
+    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
+    for one, times in Counter(releases).items():
+        event = GaussianDpEvent(one.multiplier)
+        accountant.compose(PoissonSampledDpEvent(one.sampled, event) if one.sampled < 1 else event, times)
+    return accountant

@@ -1,0 +1,50 @@
+"""Which stages may follow which, and whether together they state an epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedrec.channel.stage import Stage
+from fedrec.core.errors import FedrecError
+
+
+def check_order(stages: Sequence[Stage]) -> None:
+    """Refuses what would void a guarantee: noise that clipping comes after, or a second bound or noise."""
+    names = [stage.name for stage in stages]
+    for kind in ("clip", "gaussian", "local"):
+        if names.count(kind) > 1:
+            raise FedrecError(f"--channel {kind} is there twice: leave one of them out")
+    for place, stage in enumerate(stages):
+        before = names[:place]
+        if stage.name in ("clip", "cap"):
+            for other in stages[:place]:
+                if other.noises:
+                    raise FedrecError(
+                        f"--channel {other.name} stands before {stage.name}: noise that is clipped afterwards states "
+                        f"no epsilon, so give {stage.name} first"
+                    )
+        if stage.name in ("gaussian", "local") and "clip" not in before:
+            raise FedrecError(
+                f"--channel {stage.name} needs clip before it: without a bound on one device's upload no noise states "
+                f"an epsilon, so give --channel clip=1 --channel {stage.name}=…"
+            )
+    if "gaussian" in names and "local" in names:
+        raise FedrecError("--channel gaussian and local are two guarantees: leave one of them out")
+
+
+def states_epsilon(stages: Sequence[Stage]) -> bool:
+    """Whether what the server learns is differentially private: every upload is bounded, then noise is added."""
+    return any(stage.guarantees for stage in stages)
+
+
+def why_none(stages: Sequence[Stage], local: bool = False) -> str:
+    """Why a run states no epsilon."""
+    if local:
+        return "nothing is aggregated, so nothing leaves the devices"
+    noisy = [stage.name for stage in stages if stage.noises]
+    if noisy:
+        return f"{noisy[0]} without clip: one user can move a sum by any amount"
+    bounded = any(stage.name == "clip" for stage in stages)
+    return (
+        "uploads are clipped but no noise is added" if bounded else "no noise is added to what devices send"
+    )
