@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fedrec.channel.accountant import Release, default_delta, multiplier_for, releases_of, spent
+from fedrec.channel.accountant import Release, default_delta, least_noise, releases_of, spent
+from fedrec.channel.clip import Cap
 from fedrec.channel.order import states_epsilon
 from fedrec.channel.stage import Stage
 from fedrec.core.errors import FedrecError
@@ -29,6 +31,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         check_numbers(self.limit, self.delta, self.users)
+        if self.sampled < 1 and self.noise.at_device and self.noise.name == "gaussian":
+            raise FedrecError(
+                "noise by devices is accounted for where everyone takes part: leave --clients out"
+            )
 
     @property
     def at(self) -> float:
@@ -41,10 +47,25 @@ class Budget:
     def shares(self, rounds: int) -> list[float]:
         return [self.uploads.at(r).share for r in range(1, rounds + 1)]
 
+    @property
+    def radius(self) -> float:
+        """What one user can add to a sum: the clipped norm, and what rounding adds to it."""
+        place = next(i for i, stage in enumerate(self.channel) if stage.name == "clip")
+        most = next((stage.rows for stage in self.channel[:place] if isinstance(stage, Cap)), None)
+        numbers = 0.0
+        for name, slot in self.uploads.arrays.items():
+            rows = min(most or slot.shape[0], slot.shape[0]) / slot.shape[0] if slot.rows else 1.0
+            numbers += self.uploads.norm(name) ** 2 * rows * math.prod(slot.shape)
+        clip: Any = self.channel[place]
+        return float(clip.radius + sum(stage.slack(numbers) for stage in self.channel[place + 1 :]))
+
     def releases(self, rounds: int) -> list[Release]:
-        radius = next(stage.radius for stage in self.channel if stage.name == "clip")  # type: ignore[attr-defined]
-        multiplier = self.noise.multiplier(radius)
-        return [*self.before, *releases_of(multiplier, self.shares(rounds), self.sampled)]
+        excess = max(self.noise.excess(self.uploads, name) for name in self.uploads.arrays)
+        multiplier = self.noise.multiplier(self.radius)
+        sampled = (
+            1.0 if self.noise.at_device else self.sampled
+        )  # a device's own noise is seen where it takes part
+        return [*self.before, *releases_of(multiplier, self.shares(rounds), sampled, excess)]
 
     def spent(self, rounds: int) -> float:
         """ε after so many rounds, with what was spent before."""
@@ -79,9 +100,10 @@ class Budget:
         if self.sampled < 1:
             assumes.append("who takes part in a round stays secret")
         epsilon = self.spent(rounds)
+        relation = self.noise.relation
         earlier = f"{len(self.before)}+" if self.before else ""
         line = (
-            f"ε={epsilon:.3g}, δ={self.at:.2g} · unit user · one user added or removed · joint DP (own list excluded)"
+            f"ε={epsilon:.3g}, δ={self.at:.2g} · unit user · {relation} · joint DP (own list excluded)"
             f" · {earlier}{rounds} releases, {took_part} · {self.noise.trust()} · {NOT_COVERED}"
         )
         return {
@@ -89,7 +111,7 @@ class Budget:
             "delta": self.at,
             "limit": self.limit,
             "unit": "user",
-            "neighbours": "one user added or removed",
+            "neighbours": relation,
             "trust": self.noise.trust(),
             "assumes": assumes,
             "not_covered": ["tuning", "figures measured on held-out items"],
@@ -108,10 +130,24 @@ def check_numbers(epsilon: float | None, delta: float | None, users: int) -> Non
         )
 
 
-def noise_for(budget: Budget, rounds: int) -> float:
-    """The least noise multiplier with which so many rounds stay within the limit."""
+def with_least_noise(budget: Budget, rounds: int) -> Budget:
+    """The same with the least noise with which so many rounds stay within the limit."""
     assert budget.limit is not None
-    return multiplier_for(budget.limit, budget.at, budget.shares(rounds), budget.sampled, budget.before)
+    before = spent(budget.before, budget.at)
+    if before >= budget.limit:
+        raise FedrecError(
+            f"--epsilon {budget.limit:g} is spent: what this run starts from has cost {before:.3g} already, so ask for "
+            "more than that"
+        )
+
+    def at(sigma: float) -> Budget:
+        noisy = budget.noise.model_copy(update={"sigma": sigma})
+        return replace(budget, channel=[noisy if s is budget.noise else s for s in budget.channel])
+
+    exact = 1e-6 if budget.sampled >= 1 else 1e-3
+    return at(
+        float(f"{least_noise(lambda sigma: at(sigma).spent(rounds), budget.limit, exact) * (1 + 1e-6):.8g}")
+    )
 
 
 def no_epsilon(why: str) -> dict[str, Any]:

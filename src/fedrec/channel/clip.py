@@ -65,7 +65,7 @@ def norms_of(upload: Upload, uploads: Uploads) -> NDArray[np.float64]:
     counts = np.diff(upload.items.indptr)
     owner = np.repeat(np.arange(upload.clients), counts)
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.bincount(owner, _squares(upload, uploads), minlength=upload.clients)
+        squares = np.bincount(owner, _squares(upload, uploads), minlength=upload.clients).astype(np.float64)
         for name, values in upload.dense.items():
             flat = values.reshape(len(values), -1).astype(np.float64)
             squares += uploads.norm(name) ** 2 * (flat**2).sum(axis=1)

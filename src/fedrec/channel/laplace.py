@@ -15,7 +15,6 @@ import numpy as np
 from pydantic import Field
 
 from fedrec.channel.stage import Rng, Stage
-from fedrec.core.ragged import Ragged
 from fedrec.core.slots import Array
 from fedrec.core.upload import Total, Upload, Uploads
 
@@ -40,7 +39,7 @@ class Laplace(Stage):
             return upload
         tables = {n: s for n, s in uploads.arrays.items() if s.rows}
         if self.rows == "all" and tables:
-            upload = _whole(upload, uploads)
+            upload = upload.whole(uploads)
         rows = {n: v + self._noise(v.shape, rng) for n, v in upload.rows.items()}
         dense = {n: v + self._noise(v.shape, rng) for n, v in upload.dense.items()}
         weights = upload.weights
@@ -70,15 +69,3 @@ class Laplace(Stage):
             f"laplace={self.strength:g} states no epsilon (nothing is clipped), and a single upload still "
             "tells positives from negatives: it is the papers' noise, not a privacy guarantee"
         )
-
-
-def _whole(upload: Upload, uploads: Uploads) -> Upload:
-    """One client's upload with a row for every item, zero where it touched none."""
-    rows = {}
-    n_items = 0
-    for name, values in upload.rows.items():
-        n_items = uploads.arrays[name].shape[0]
-        rows[name] = np.zeros((n_items, *values.shape[1:]), np.float32)
-        rows[name][upload.items.items] = values
-    items = Ragged(np.array([0, n_items]), np.arange(n_items, dtype=np.int32))
-    return replace(upload, items=items, rows=rows)

@@ -28,6 +28,18 @@ def check_order(stages: Sequence[Stage]) -> None:
                 f"--channel {stage.name} needs clip before it: without a bound on one device's upload no noise states "
                 f"an epsilon, so give --channel clip=1 --channel {stage.name}=…"
             )
+        if stage.name == "quantize" and any(other.guarantees and other.at_device for other in stages[:place]):
+            raise FedrecError(
+                "--channel quantize stands behind noise of devices and would cut it: give quantize before, or fixed"
+            )
+    noise, fixed = (
+        next((s for s in stages if s.name in kind), None) for kind in (("gaussian",), ("fixed", "secure"))
+    )
+    if noise and fixed and noise.at_device and noise.bits != fixed.bits:  # type: ignore[attr-defined]
+        raise FedrecError(
+            f"--channel gaussian has steps of 2^-{noise.bits} and {fixed.name} of 2^-{fixed.bits}: give "  # type: ignore[attr-defined]
+            "both the same bits"
+        )
     if "gaussian" in names and "local" in names:
         raise FedrecError("--channel gaussian and local are two guarantees: leave one of them out")
 

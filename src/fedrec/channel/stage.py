@@ -28,6 +28,7 @@ class Stage(Settings):
 
     name: ClassVar[str]
     hides_single: ClassVar[bool] = False  # the server sees nothing but sums behind it
+    relation: ClassVar[str] = "one user added or removed"  # what its guarantee cannot tell apart
     noises: ClassVar[bool] = False  # it adds noise
     guarantees: ClassVar[bool] = False  # behind clip its noise states an epsilon, see ``multiplier``
     draws: ClassVar[bool] = True  # at random on each device; a stage that does not takes many clients at once
@@ -52,6 +53,14 @@ class Stage(Settings):
     def multiplier(self, radius: float) -> float:
         """Its noise over what one user can add to a sum, where that is clipped to this norm."""
         raise FedrecError(f"channel '{self.name}' states no epsilon")
+
+    def excess(self, uploads: Uploads, name: str) -> float:
+        """1 over the variance in steps² of noise that comes in whole steps, in a round of share 1."""
+        return 0.0
+
+    def slack(self, numbers: float) -> float:
+        """How much its rounding can add to the norm of an upload of so many numbers, each times its weight squared."""
+        return 0.0
 
     def trust(self) -> str:
         """Who has to be trusted for its guarantee."""
@@ -152,10 +161,12 @@ def parse(text: str) -> Stage:
     from fedrec.channel.clip import Cap, Clip
     from fedrec.channel.gaussian import Gaussian
     from fedrec.channel.laplace import Laplace
+    from fedrec.channel.local import Local
+    from fedrec.channel.quantize import Quantize
     from fedrec.channel.secure import Fixed, Secure
 
     known: dict[str, type[Stage]] = {
-        kind.name: kind for kind in (Clip, Cap, Gaussian, Laplace, Fixed, Secure)
+        kind.name: kind for kind in (Clip, Cap, Gaussian, Local, Laplace, Quantize, Fixed, Secure)
     }
     head, *others = text.split(",")
     name, _, first = head.partition("=")

@@ -54,6 +54,9 @@ def compare(
     channel: Annotated[
         list[str] | None, typer.Option(help="What uploads pass through, such as laplace=0.5; repeatable.")
     ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy ε of a whole user's data that each run may spend.")
+    ] = None,
     eval_every: Annotated[int | None, typer.Option(help="Rounds from one validation to the next.")] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop a run after so many validations without a better one.")
@@ -87,7 +90,8 @@ def compare(
             found = fedrec.compare(
                 methods or (), data or ["demo"], protocol, seeds,
                 settings=pairs(set_, "--set", "fedmf.dim=64"), local=local, baseline=baseline, grid=grid,
-                rounds=rounds, clients=clients, channel=channel, eval_every=eval_every, patience=patience,  # type: ignore[arg-type]
+                rounds=rounds, clients=clients, channel=channel, epsilon=epsilon,  # type: ignore[arg-type]
+                eval_every=eval_every, patience=patience,
                 out=out, jobs=jobs, threads=threads, longest=longest, keep_models=keep_models,
                 force=force, changed=changed,
             )  # fmt: skip

@@ -84,7 +84,7 @@ class Clients:
         self.method, self.data, self.threads = method, data, threads
         self.channel = tuple(channel[: len(channel) - shortcut])
         self.silent = states_epsilon(channel)  # anything told besides the upload would cost privacy
-        self.grid = grid_of(self.channel, catalog.n_users)
+        self.grid = grid_of(channel, catalog.n_users)
         slots = method.slots(catalog)
         self.slots = localized(slots) if local else slots
         self.uploads = Uploads({}) if local else method.uploads(catalog)
@@ -96,7 +96,7 @@ class Clients:
         self.setting, self.engine = setting, choose_engine(engine, setting)
         self.tuned = tuned_tables(method, catalog) if keeps_tuned else []
         self.state = begin(self.slots, len(data), seed, self.tuned)
-        self.looked_at = any(stage.at_device for stage in self.channel)  # uploads, one by one
+        self.looked_at = bool(self.grid) or any(stage.at_device for stage in self.channel)  # one by one
         self._pending: Pending | None = None
         self._rehearsal: Rehearsal | None = None
 
@@ -187,7 +187,7 @@ class Clients:
         users = fitted.users[finite]
         if isinstance(sent, Upload) and self.looked_at and declared:
             keys = self.data.keys[users]
-            uploads = self.uploads.at(round)
+            uploads = self.uploads.at(round, self.setting.catalog.n_users)
             sent = sent_through(self.channel, sent, uploads, self.setting.secret, round, keys)
             check_sent(label, sent, self.slots, declared)
             kept = sent.finite() if self.grid is None else self.grid.fits(sent, self.setting.catalog.n_users)

@@ -37,10 +37,11 @@ class Uploads:
         None  # of a privacy budget: what a round may use beside the others
     )
     share: float = 1.0  # that of this round
+    clients: int = 1  # who are expected to send in it
 
-    def at(self, round: int) -> Uploads:
-        """As they are in a round."""
-        return self if self.shares is None else replace(self, share=self.shares(round))
+    def at(self, round: int, clients: int = 1) -> Uploads:
+        """As they are in a round, to which so many clients are expected."""
+        return replace(self, share=self.shares(round) if self.shares else 1.0, clients=clients)
 
     def norm(self, name: str) -> float:
         """How much an array counts in the norm of an upload."""
@@ -113,6 +114,18 @@ class Upload:
         for values in self.dense.values():
             found &= np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
         return found
+
+    def whole(self, uploads: Uploads) -> Upload:
+        """One client's upload with a row for every item, zero where it touched none."""
+        rows = {}
+        n_items = 0
+        for name, values in self.rows.items():
+            n_items = uploads.arrays[name].shape[0]
+            rows[name] = np.zeros((n_items, *values.shape[1:]), np.float32)
+            rows[name][self.items.items] = values
+        return replace(
+            self, items=Ragged(np.array([0, n_items]), np.arange(n_items, dtype=np.int32)), rows=rows
+        )
 
     def without(self, name: str) -> Upload:
         """All arrays but one."""

@@ -8,7 +8,17 @@ from typing import Any, ClassVar
 from pydantic import SerializeAsAny
 
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Batch, Context, Group, Introduced, Params, Phase, RanksWith, Service
+from fedrec.core.federated import (
+    Batch,
+    Context,
+    Group,
+    Introduced,
+    Params,
+    Phase,
+    PrivateForm,
+    RanksWith,
+    Service,
+)
 from fedrec.core.gradient import GradientMethod, Loss
 from fedrec.core.kernel import Kernel
 from fedrec.core.method import Method, check_named
@@ -135,6 +145,10 @@ class Wrapper(GradientMethod):
 
     def trials(self, catalog: Catalog) -> Trials | None:
         return self.base.trials(catalog)
+
+    def private_form(self, rounds: int | None) -> PrivateForm:
+        form = self.base.private_form(rounds)
+        return form._replace(method=self.model_copy(update={"base": form.method}))
 
     def service(self, catalog: Catalog, seed: int) -> Service | None:
         return self.base.service(catalog, seed)

@@ -152,7 +152,7 @@ class FedALS(HistoryMethod):
         s, corrections, senders, averages = self._sums(held, total, clients)
         (alpha, lam), v, d = self.numbers(context.catalog), held["items"], self.dim
         lams = lam * np.maximum(senders, 1)[:, None] ** self.scale
-        share = senders / np.float32(clients)
+        share = np.maximum(senders, 0) / np.float32(clients)  # noise may carry them below
         g = (v @ s + lams * v + corrections)[:, :d]
         # S + α Σ_{u∋j} w_u w_uᵀ is the curvature of row j. That sum is at most S, and for the clients of
         # an item about their share of it: κ times as much keeps the step stable for any α.

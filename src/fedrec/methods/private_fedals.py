@@ -28,6 +28,8 @@ POPULARITY_POWER = 0.25  # of an item's share of clients, in the popularity colu
 COUNTING = 0.1  # share of the budget for counts
 GROWTH = 1.5  # of the budget from one round of factors to the next
 OUTER_NORM = 8.3  # what w wᵀ counts in an upload's norm beside the corrections
+LAM = 0.5  # λ beside that of FedALS without noise
+LEAST_RATIO, LEAST_POSITIVES = 2.0, 20.0  # of signal to noise, and per client: below, popularity wins
 MEAN_OVER_ROOTS = 1.35  # the mean of n over the square of the mean of √n, as it is in most data
 
 
@@ -142,73 +144,68 @@ class PrivateFedALS(HistoryMethod):
         return self._stepped(held, total, context)
 
     def _counted(self, held: Arrays, total: Total, context: Context) -> Arrays:
-        """Everything that follows from counts; with several rounds of them their mean, by precision."""
-        catalog, deviation = context.catalog, context.noise.get("counts", 0.0)
-        clients = catalog.n_users * (total.clients / catalog.n_users)
-        precision = 1 / max(deviation, 1e-3) ** 2
-        before = held["precision"]
-        counted = (before * held["counted"] + precision * total.sums["counts"]) / (before + precision)
+        """Everything that follows from counts c_j = Σ 1/√n_u; of several rounds their mean, by precision."""
+        catalog = context.catalog
+        everyone = catalog.n_users / total.clients  # a cohort stands for all
+        deviation = everyone * context.noise.get("counts", 0.0)
+        before, precision = held["precision"], np.float32(1 / max(deviation, 1e-3) ** 2)
+        counted = (before * held["counted"] + precision * everyone * total.sums["counts"]) / (
+            before + precision
+        )
         roots = max(float(counted.sum()), 1.0)  # Σ √n_u
-        positives = MEAN_OVER_ROOTS * (roots / clients) ** 2
-        share = np.maximum(counted, 0) / roots * positives
-        d, kept = self._size(roots / catalog.n_items, deviation, context)
-        found = {**held, "counted": counted, "precision": np.float32(before + precision)}
+        positives = min(max(MEAN_OVER_ROOTS * (roots / catalog.n_users) ** 2, 1.0), catalog.n_items)
+        share = np.clip(counted / roots * positives, 0, 1)
         alpha = 200 / positives
         pairs = math.log10(catalog.n_users * catalog.n_items) - 4.3
         lam = LAM * min(max(pairs, 2.0), 3.0) * min(positives / 9, 1.0) * (1 + alpha)
-        phase = float(before == 0 and d > 0 and positives >= LEAST_POSITIVES)  # decided once
-        rows = np.argsort(-counted, kind="stable")[:kept]
-        omega = np.zeros(catalog.n_items, np.float32)
-        if phase:
-            omega[rows] = np.maximum(counted[rows], max(deviation, 1.0)) ** -0.25
-            omega /= np.sqrt((omega[rows] ** 2 * share[rows]).sum() / share[rows].sum())
         new = np.zeros_like(held["items"])
-        new[:, self.dim] = np.minimum(share, 1) ** POPULARITY_POWER
+        new[:, self.dim] = share**POPULARITY_POWER
         if self.public(catalog):
             assert catalog.features is not None
             new[:, self.dim + 1 :] = self.features * catalog.features * new[:, self.dim, None]
-        if phase:
+        omega = np.zeros(catalog.n_items, np.float32)
+        d, kept = self._size(roots, positives, deviation, context) if before == 0 else (0, 0)  # decided once
+        if kept:
+            rows = np.argsort(-counted, kind="stable")[:kept]
+            omega[rows] = np.maximum(counted[rows], max(deviation, 1.0)) ** -0.25
+            omega /= np.sqrt(np.average(omega[rows] ** 2, weights=share[rows] + 1e-9))
             new[rows, :d] = held["items"][rows, :d] * new[rows, self.dim, None]
-        return self._with(found, new) | {
-            "omega": omega, "numbers": np.array([alpha, lam, phase], np.float32)
-        }  # fmt: skip
+        numbers = np.array([alpha, lam, kept > 0], np.float32)
+        found = {"counted": counted, "precision": before + precision, "omega": omega, "numbers": numbers}
+        return {**held, **found, **_table(new)}
 
-    def _size(self, roots_per_item: float, deviation: float, context: Context) -> tuple[int, int]:
-        """How many columns and rows the budget can fill; none where factors cannot win."""
+    def _size(self, roots: float, positives: float, deviation: float, context: Context) -> tuple[int, int]:
+        """How many columns and rows the budget can fill; none where factors cannot win against popularity."""
         rows = context.catalog.n_items
         if deviation == 0:
             return self.dim, rows
-        rounds = [self.share(r) for r in range(1, self.sweeps + 2)]
-        mu = math.sqrt(sum(rounds) / self.share(context.round)) / deviation
-        r = roots_per_item * mu / math.sqrt(self.sweeps)
-        if r < LEAST_RATIO:
+        whole = sum(self.share(r) for r in range(1, self.sweeps + 2)) / self.share(context.round)
+        mu = math.sqrt(whole) / deviation  # of all rounds
+        r = roots / rows * mu / math.sqrt(self.sweeps)
+        if r < LEAST_RATIO or positives < LEAST_POSITIVES:
             return 0, 0
-        return max(min(self.dim, round(7 * r**0.45)), 1), min(rows, max(round(0.13 * math.sqrt(r) * rows), 1))
+        return min(self.dim, max(round(7 * r**0.45), 1)), min(rows, max(round(0.13 * math.sqrt(r) * rows), 1))
 
     def _stepped(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """One preconditioned step of the kept rows, as FedALS's, on sums freed of what noise can be told apart."""
-        v, omega, (alpha, lam, _) = held["items"].astype(np.float64), held["omega"], held["numbers"]
+        omega, (alpha, lam, _), clients = held["omega"], held["numbers"], context.catalog.n_users
         rows = np.flatnonzero(omega)
-        d = int(np.flatnonzero(v[rows, : self.dim].any(axis=0)).max()) + 1
-        clients = total.clients
-        beta = max(float(total.sums["scale"]), 1.0) / clients
-        s = total.sums["outer"][:, :d].astype(np.float64) / beta
+        v = held["items"][rows].astype(np.float64)
+        d = int(v[:, : self.dim].any(axis=0).sum())
+        # Clipping scaled what clients sent, each by its own number, which their sum tells: a weighted mean.
+        times = clients / max(float(total.sums["scale"]), 1.0)
+        s = total.sums["outer"][:, :d].astype(np.float64) * times
         s[:d] = positive((s[:d] + s[:d].T) / 2)
-        share = held["items"][rows, self.dim] ** (1 / POPULARITY_POWER)
-        c = total.sums["corrections"][rows, :d] / beta / omega[rows, None]
-        deviation = context.noise.get("corrections", 0.0) / beta / omega[rows]
-        c = filtered(c, share * clients, deviation)
+        share = v[:, self.dim] ** (1 / POPULARITY_POWER)
+        c = total.sums["corrections"][rows, :d] * times / omega[rows, None]
+        c = filtered(c, share * clients, context.noise.get("corrections", 0.0) * times / omega[rows])
         lams = lam * np.maximum(share * clients, 1)[:, None] ** self.scale
-        g = v[rows] @ s + lams * v[rows, :d] + c
+        g = v @ s + lams * v[:, :d] + c
         values, q = np.linalg.eigh(s[:d])
         damped = (1 + alpha * np.minimum(self.kappa * share, 1))[:, None] * np.maximum(values, 0)
         new = held["items"].copy()
         new[rows, :d] -= (self.eta * (g @ q / (damped + lams)) @ q.T).astype(np.float32)
-        return self._with(held, new)
-
-    def _with(self, held: Arrays, items: Array) -> Arrays:
-        gram = items.T.astype(np.float64) @ items
-        return {**held, "items": items, "gram": gram.astype(np.float32)}
+        return {**held, **_table(new)}
 
     def kernel(self, catalog: Catalog) -> LeastSquares:
         names = ("items", "user", "gram", "corrections", "outer", None)
@@ -217,9 +214,9 @@ class PrivateFedALS(HistoryMethod):
         return LeastSquares(*names, 1.0, 1.0, self.scale, self.prior(catalog), recency, bounded=bounded)
 
 
-LAM = 1.0
-LEAST_RATIO = 2.0
-LEAST_POSITIVES = 20.0
+def _table(items: Array) -> Arrays:
+    gram = items.T.astype(np.float64) @ items
+    return {"items": items, "gram": gram.astype(np.float32)}
 
 
 def positive(s: Any) -> Any:

@@ -241,7 +241,7 @@ def training_of(method: Method, parts: Split, config: RunConfig, threads: int) -
         engine=config.engine,
         epsilon=config.epsilon,
         delta=config.delta,
-        spent_before=[Release(*one) for one in config.spent_before],
+        spent_before=[Release(*one) for one in config.spent_before or ()],
     )
 
 

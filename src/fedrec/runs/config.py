@@ -35,7 +35,9 @@ class RunConfig(Settings):
     channel: tuple[str, ...] = ()
     epsilon: float | None = Field(None, gt=0, description="privacy of a user's data that may be spent")
     delta: float | None = Field(None, gt=0, lt=1)
-    spent_before: tuple[tuple[float, float], ...] = Field((), description="releases that it started from")
+    spent_before: tuple[tuple[float, float, float], ...] | None = Field(
+        None, description="releases of what it started from"
+    )
     view: View | None = None
     local: bool = False
     eval_every: int = Field(1, ge=1)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedrec.channel.accountant import Release
-from fedrec.channel.budget import Budget, check_numbers, noise_for
+from fedrec.channel.budget import Budget, check_numbers, with_least_noise
+from fedrec.channel.gaussian import Gaussian
+from fedrec.channel.local import Local
 from fedrec.channel.order import check_order, states_epsilon
 from fedrec.channel.stage import Stage, parse
 from fedrec.core.errors import FedrecError
@@ -41,21 +43,39 @@ def private_form(
 def with_noise(config: RunConfig, method: Federated, parts: Split, before: Sequence[Release]) -> RunConfig:
     """The same with the least noise that keeps all its rounds within its epsilon, unless it names its noise."""
     stages = [parse(text) for text in config.channel]
-    check_order(stages)
-    check_numbers(config.epsilon, config.delta, parts.n_users)
-    config = config.model_copy(update={"spent_before": tuple(tuple(one) for one in before)})
-    if config.epsilon is None or states_epsilon(stages):
+    config = config.model_copy(update={"spent_before": tuple(tuple(one) for one in before) or None})
+    local = next((stage for stage in stages if isinstance(stage, Local)), None)
+    if local is not None and config.epsilon is not None:
+        raise FedrecError("--channel local names its epsilon: leave --epsilon out")
+    limit = config.epsilon if local is None else local.epsilon
+    check_numbers(limit, config.delta, parts.n_users)
+    found = local is None or local.sigma is not None
+    if limit is None or (found and states_epsilon(stages)):
+        check_order(stages)
         return config
-    clip = next(i for i, stage in enumerate(stages) if stage.name == "clip")
+    place = (
+        next(i for i, stage in enumerate(stages) if stage.name == "clip")
+        if local is None
+        else stages.index(local)
+    )
+    if local is None:  # where the server sees nothing but sums, it need not be trusted with the noise either
+        where = "devices" if any(stage.name == "secure" for stage in stages) else "server"
+        place += 1
+        while place < len(stages) and stages[place].name == "quantize":
+            place += 1
+        stages.insert(place, Gaussian(sigma=1.0, where=where))
+    check_order(stages)
     sampled = cohort_size(config.clients, parts.n_users) / parts.n_users
-    numbers: dict[str, Any] = {"limit": config.epsilon, "delta": config.delta, "before": before}
-    uploads = method.uploads(parts.catalog)
-    budget = Budget(stages, uploads, parts.n_users, sampled, **numbers)
+    budget = Budget(
+        stages, method.uploads(parts.catalog), parts.n_users, sampled, limit, config.delta, before
+    )
     assert config.rounds is not None
-    sigma = noise_for(budget, config.rounds) * stages[clip].radius  # type: ignore[attr-defined]
-    noise = f"gaussian={sigma * (1 + 1e-6):.8g}"
-    channel = (*config.channel[: clip + 1], noise, *config.channel[clip + 1 :])
-    return config.model_copy(update={"channel": channel})
+    noise = with_least_noise(budget, config.rounds).noise
+    text = f"local={limit:g},sigma={noise.sigma!r}" if local else f"gaussian={noise.sigma!r}"  # type: ignore[attr-defined]
+    text += ",where=devices" if local is None and noise.at_device else ""
+    texts = [*config.channel]
+    texts[place : place + bool(local)] = [text]
+    return config.model_copy(update={"channel": tuple(texts)})
 
 
 def spent_by(run: Run | None, channel: Sequence[Stage], epsilon: float | None) -> tuple[Release, ...]:

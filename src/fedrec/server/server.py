@@ -150,7 +150,7 @@ class Server:
     def step(self, total: Total, round: int, turn: int = 0) -> None:
         """Merge what a group of clients sent. The round is over when all groups have stepped."""
         number = round * self.uploads.turns + turn
-        uploads = self.uploads.at(round)
+        uploads = self.uploads.at(round, self.cohort_size)
         if self.shortcut:
             total = drawn_for_sum(self.channel, total, uploads, self.seed, number, self.shortcut)
         total = received(self.channel, total, uploads, self.seed, number)

@@ -106,6 +106,7 @@ def compare(
     rounds: int | None = None,
     clients: float | int | None = None,
     channel: Sequence[str] | None = None,
+    epsilon: float | None = None,
     eval_every: int | None = None,
     patience: int | None = None,
     out: str | Path = OUT,
@@ -128,7 +129,7 @@ def compare(
         found, cases = read_grid(grid)
         seeds, baseline = found.seeds, baseline or found.baseline
     else:
-        options = {"rounds": rounds, "clients": clients, "channel": channel}
+        options = {"rounds": rounds, "clients": clients, "channel": channel, "epsilon": epsilon}
         options |= {"eval_every": eval_every, "patience": patience}
         settings = border.settings_of(settings)
         cases = product(border.several(methods), _several(data), protocol, settings, options, local)

@@ -21,9 +21,15 @@ from fedrec.study.case import Case
 
 # Options of fedrec.run that only some methods know.
 OF_ROUNDS = ("rounds", "eval_every", "patience")
-OF_CLIENTS = ("clients", "channel", "view", "local", "engine")
+OF_CLIENTS = ("clients", "channel", "epsilon", "delta", "view", "local", "engine")
 BOTH = (STRICT.name, PAPER.name)
-NOT_ALONE = ("clients", "channel", "view")  # alone there is nobody to sample from and nothing to send
+NOT_ALONE = (
+    "clients",
+    "channel",
+    "epsilon",
+    "delta",
+    "view",
+)  # alone there is nobody to sample from and nothing to send
 
 
 class Options(Settings):
@@ -32,6 +38,8 @@ class Options(Settings):
     rounds: int | None = None
     clients: int | float | None = None
     channel: tuple[str, ...] | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     view: str | None = None
     eval_every: int | None = None
     patience: int | None = None

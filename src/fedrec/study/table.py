@@ -90,6 +90,11 @@ class Section:
             for result in line.results
             if result["stopped"]
         ]
+        for line in self.lines:
+            stated = [(result.get("privacy") or {}) for result in line.results]
+            found += [
+                f"{line.case.name}: {one['line']}." for one in stated[:1] if one.get("epsilon") is not None
+            ]
         return found + [f"{line.case.name}: {line.failed.rstrip('.')}." for line in self.lines if line.failed]
 
 
