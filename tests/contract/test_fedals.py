@@ -10,6 +10,7 @@ from fedrec.clients.kernels.leastsquares import LeastSquaresClients
 from fedrec.core.federated import Federated
 from fedrec.data.split import split
 from fedrec.methods.fedals import FedALS
+from fedrec.methods.private_fedals import PrivateFedALS
 from fedrec.simulate.simulation import Simulation
 from fedrec.testing import MethodContract
 
@@ -47,3 +48,15 @@ class TestFedALSPlain(MethodContract):
     rounds: ClassVar[int] = 10
     engine: ClassVar[str] = "plain"
     test_a_client_that_is_not_finite_is_dropped_and_stays_as_it_was = None  # type: ignore[assignment]
+
+
+class TestPrivateFedALS(MethodContract):
+    """As it is without clip and noise."""
+
+    method: ClassVar[Federated] = PrivateFedALS(dim=8)
+    rounds: ClassVar[int] = 10
+    test_a_client_that_is_not_finite_is_dropped_and_stays_as_it_was = None  # type: ignore[assignment]
+
+
+class TestPrivateFedALSPlain(TestPrivateFedALS):
+    engine: ClassVar[str] = "plain"

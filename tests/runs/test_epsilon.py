@@ -118,7 +118,7 @@ def test_its_config_runs_again(small: Interactions, tmp_path: Path) -> None:
     [
         ({"epsilon": 0}, "--epsilon 0 is not above 0"),
         ({"epsilon": -1}, "--epsilon -1 is not above 0"),
-        ({"epsilon": "much"}, "--epsilon 'much' is no number"),
+        ({"epsilon": "much"}, "--epsilon much is no number"),
         ({"epsilon": 5, "delta": 0.5}, "--delta 0.5 is not between 0 and one in the number of users"),
         ({"delta": 1e-5}, "--delta goes with --epsilon"),
         ({"epsilon": 5, "patience": 2}, "--patience stops by validation figures"),

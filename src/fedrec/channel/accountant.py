@@ -124,7 +124,7 @@ def _composed(releases: Sequence[Release]) -> Any:
             "an epsilon for sampled clients needs dp-accounting: pip install 'fedrec[privacy]', or let everyone "
             "take part"
         ) from None
-    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-3)
     for one, times in Counter(releases).items():
         event = GaussianDpEvent(one.multiplier)
         accountant.compose(PoissonSampledDpEvent(one.sampled, event) if one.sampled < 1 else event, times)

@@ -114,7 +114,7 @@ class Budget:
             "neighbours": relation,
             "trust": self.noise.trust(),
             "assumes": assumes,
-            "not_covered": ["tuning", "figures measured on held-out items"],
+            "not_covered": ["tuning", "figures of held-out items, bytes and times"],
             "releases": [list(one) for one in self.releases(rounds)],
             "line": line,
         }
@@ -140,14 +140,14 @@ def with_least_noise(budget: Budget, rounds: int) -> Budget:
             "more than that"
         )
 
-    def at(sigma: float) -> Budget:
+    def at(times: float) -> Budget:
+        """With noise of so many times what one user can add."""
+        sigma = float(f"{times * budget.radius * (1 + 1e-6):.8g}")
         noisy = budget.noise.model_copy(update={"sigma": sigma})
         return replace(budget, channel=[noisy if s is budget.noise else s for s in budget.channel])
 
     exact = 1e-6 if budget.sampled >= 1 else 1e-3
-    return at(
-        float(f"{least_noise(lambda sigma: at(sigma).spent(rounds), budget.limit, exact) * (1 + 1e-6):.8g}")
-    )
+    return at(least_noise(lambda times: at(times).spent(rounds), budget.limit, exact))
 
 
 def no_epsilon(why: str) -> dict[str, Any]:

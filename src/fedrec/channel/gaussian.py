@@ -30,6 +30,7 @@ class Gaussian(Stage):
     name: ClassVar[str] = "gaussian"
     noises: ClassVar[bool] = True
     guarantees: ClassVar[bool] = True
+    in_steps: ClassVar[bool] = True
 
     sigma: float = Field(gt=0, description="standard deviation of the noise in a sum")
     where: Literal["server", "devices"] = Field("server", description="who adds it")

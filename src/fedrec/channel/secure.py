@@ -23,6 +23,7 @@ from fedrec.core.upload import Total, Uploads
 class Fixed(Stage):
     name: ClassVar[str] = "fixed"
     hides_single: ClassVar[bool] = True
+    in_steps: ClassVar[bool] = True
     draws: ClassVar[bool] = False  # uploads are rounded while they are added up
 
     bits: int = Field(16, ge=1, le=40, description="numbers are rounded to multiples of 2^−bits")

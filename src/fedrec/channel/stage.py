@@ -30,6 +30,7 @@ class Stage(Settings):
     hides_single: ClassVar[bool] = False  # the server sees nothing but sums behind it
     relation: ClassVar[str] = "one user added or removed"  # what its guarantee cannot tell apart
     noises: ClassVar[bool] = False  # it adds noise
+    in_steps: ClassVar[bool] = False  # its shortcut can add whole steps to sums in fixed point
     guarantees: ClassVar[bool] = False  # behind clip its noise states an epsilon, see ``multiplier``
     draws: ClassVar[bool] = True  # at random on each device; a stage that does not takes many clients at once
 
@@ -133,9 +134,9 @@ def received(stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int,
 
 def shortcut_of(stages: Sequence[Stage], uploads: Uploads) -> int:
     """How many of the last stages a simulator may draw for the sum; devices play those before."""
-    count = 0
+    count, fixed = 0, any(stage.hides_single for stage in stages)
     for stage in reversed(stages):
-        if stage.at_device and not stage.has_shortcut(uploads):
+        if stage.at_device and not (stage.has_shortcut(uploads) and (stage.in_steps or not fixed)):
             break
         count += 1
     return count

@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Context, Params, Phase, PrivateForm
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.settings import Search
@@ -182,6 +183,8 @@ class FedALS(HistoryMethod):
         fixed = super().private_form(rounds)
         if type(self) is not FedALS:
             return fixed
+        for name in self.model_fields_set & {"alpha", "lam", "memory"}:
+            raise FedrecError(f"{name} has no place under --epsilon, where noisy counts decide: leave it out")
         kept = {
             n: getattr(fixed.method, n) for n in ("popularity", "scale", "eta", "kappa", "recency", "floor")
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -19,6 +19,7 @@ from pydantic import Field
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Context, Params, Phase, PrivateForm
 from fedrec.core.kernel import Bounded, LeastSquares
+from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
 from fedrec.core.upload import Total, Uploads
 from fedrec.methods.history import HistoryMethod
@@ -45,8 +46,10 @@ class PrivateFedALS(HistoryMethod):
 
     dim: int = Field(32, ge=1, le=256, description="the longest that trained vectors may be")
     sweeps: int = Field(3, ge=1, description="rounds of factors after the round of counts")
-    popularity: float = Field(0.3, gt=0, description="weight of popularity in w₀")
-    features: float = Field(1.0, ge=0, description="weight of public item features; 0: leave them out")
+    popularity: Annotated[float, Search(0.05, 1)] = Field(0.3, gt=0, description="weight of popularity in w₀")
+    features: Annotated[float, Search(0.5, 5, log=True)] = Field(
+        2.0, ge=0, description="weight of public item features; 0: leave them out"
+    )
     scale: float = Field(0.25, ge=0, le=1, description="λ grows with a row's interactions to this power")
     eta: float = Field(1.0, gt=0, lt=2, description="length of the server's step")
     kappa: float = Field(4.0, ge=0, description="damping c_j = κ × share of clients that met item j")

@@ -162,7 +162,7 @@ def _table(group: Group) -> str:
             ]
         if private:
             stated = epsilon_of(case.first.result)
-            row.append(Cell(f"{stated[0]:g}", stated[0]) if stated else Cell("no ε", float("inf")))
+            row.append(Cell(f"{stated[0]:.4g}", stated[0]) if stated else Cell("no ε", float("inf")))
         row += [value(case, "ndcg@10", True), value(case, "hr@10", True), *_costs(case)]
         row += [Cell(str(len(case.entries)), float(len(case.entries)))] if uneven else []
         rows.append(row)

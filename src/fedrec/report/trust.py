@@ -55,11 +55,18 @@ def _facts(group: Group) -> dict[str, str]:
 
 def _privacy(group: Group) -> str:
     stated = {case.label: found for case in group.cases if (found := epsilon_of(case.first.result))}
+    terms = {
+        case.label: case.first.result["privacy"].get("line", "").partition(" · ")[2] for case in group.cases
+        if case.label in stated
+    }  # fmt: skip
     said = [
-        f"{label}: ε = {eps:g}" + (f", δ = {delta:.2g}" if delta else "")
+        f"{label}: ε = {eps:.4g}"
+        + (f", δ = {delta:.2g}" if delta else "")
+        + (f" ({terms[label]})" if terms[label] else "")
         for label, (eps, delta) in stated.items()
     ]
-    return "; ".join(said) + "." if said else "No run states an ε: none is differentially private."
+    last = ". A run with an ε reports its last round: to select one would be a release."
+    return "; ".join(said) + last if said else "No run states an ε: none is differentially private."
 
 
 def _versions(entry: Entry) -> str:

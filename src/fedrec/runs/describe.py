@@ -124,7 +124,7 @@ def _refuse_what_does_not_apply(method: Method, config: RunConfig) -> None:
         for option, value in in_rounds.items() if not isinstance(method, CentralInRounds) else ():
             if value:
                 raise FedrecError(f"{option} does not apply to {method.label}: it is not trained in rounds")
-    elif config.patience and states_epsilon([parse(text) for text in config.channel]):
+    elif config.patience and (config.epsilon or states_epsilon([parse(text) for text in config.channel])):
         raise FedrecError(
             "--patience stops by validation figures, which are one more release: under an epsilon the rounds are "
             "fixed, so leave it out"
