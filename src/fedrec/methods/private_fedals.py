@@ -4,7 +4,8 @@ After DPALS (Chien et al., "Private Alternating Least Squares", ICML 2021), in f
 seen, only noisy sums. The first round releases counts, from which the server has popularity, sizes, α, λ and the rows
 worth training; some rounds of factors follow. Everything that the server does with a sum after the noise is free.
 
-Where factors cannot win against popularity at this budget (few positives, few users), the other rounds count as well.
+Where factors cannot win at this budget (few users), the other rounds count as well, and popularity and public columns
+rank; where people have met few things, popularity alone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ COUNTING = 0.1  # share of the budget for counts
 GROWTH = 1.5  # of the budget from one round of factors to the next
 OUTER_NORM = 8.3  # what w wᵀ counts in an upload's norm beside the corrections
 LAM = 0.5  # λ beside that of FedALS without noise
-LEAST_RATIO, LEAST_POSITIVES = 2.0, 20.0  # of signal to noise, and per client: below, popularity wins
+LEAST_RATIO = 2.0  # of signal to noise: below, factors lose against what is public
+LEAST_POSITIVES = 20.0  # per client: below, everything loses against popularity alone
 MEAN_OVER_ROOTS = 1.35  # the mean of n over the square of the mean of √n, as it is in most data
 
 
@@ -163,7 +165,7 @@ class PrivateFedALS(HistoryMethod):
         lam = LAM * min(max(pairs, 2.0), 3.0) * min(positives / 9, 1.0) * (1 + alpha)
         new = np.zeros_like(held["items"])
         new[:, self.dim] = share**POPULARITY_POWER
-        if self.public(catalog):
+        if self.public(catalog) and positives >= LEAST_POSITIVES:
             assert catalog.features is not None
             new[:, self.dim + 1 :] = self.features * catalog.features * new[:, self.dim, None]
         omega = np.zeros(catalog.n_items, np.float32)
