@@ -9,10 +9,12 @@ import pytest
 
 from fedrec.channel.clip import Clip
 from fedrec.channel.gaussian import Gaussian
+from fedrec.core.errors import FedrecError
 from fedrec.core.slots import Catalog
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
 from fedrec.evaluate.metrics import summary
+from fedrec.methods import private_form
 from fedrec.methods.fedals import FedALS
 from fedrec.methods.private_fedals import PrivateFedALS, filtered, positive
 from fedrec.simulate.simulation import Simulation
@@ -103,9 +105,16 @@ def test_the_nearest_matrix_without_negative_directions() -> None:
 
 
 def test_epsilon_makes_it_of_fedals() -> None:
-    form = FedALS(popularity=0.2).private_form(None)
+    form = private_form(FedALS(popularity=0.2), None)
     assert isinstance(form.method, PrivateFedALS)
     assert (form.rounds, form.clip) == (4, 1.0)
     assert form.method.popularity == 0.2
     assert form.method.trials(Catalog(10, 10)) is None, "what devices try out would be one more release"
-    assert FedALS().private_form(6).method.share(6) == pytest.approx(1.5**4)
+    assert private_form(FedALS(), 6).method.share(6) == pytest.approx(1.5**4)
+
+
+def test_what_noisy_counts_decide_cannot_be_set() -> None:
+    with pytest.raises(FedrecError, match="alpha has no place under --epsilon, where noisy counts decide"):
+        private_form(FedALS(alpha=3.0), None)
+    with pytest.raises(FedrecError, match="give at least --rounds 2"):
+        private_form(FedALS(), 1)

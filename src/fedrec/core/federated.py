@@ -137,20 +137,10 @@ VERBS = (
 )
 
 
-class PrivateForm(NamedTuple):
-    """What a method is under an epsilon: its form whose uploads can be bounded, its rounds, the norm of an upload."""
-
-    method: Federated
-    rounds: int
-    clip: float | None  # none: a person has to say
-
-
 class Federated(Method):
     """The verbs. ``fit`` is for one client and in plain PyTorch; engines run it for thousands."""
 
     reveals: ClassVar[str]  # what one upload tells a server that sees it alone
-    private_rounds: ClassVar[int] = 20  # under an epsilon each round costs: fewer than usual
-    private_clip: ClassVar[float | None] = None  # the norm that uploads are clipped to there
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Kernel and recipe promise a class's mathematics: who changes a verb makes them anew, or has none."""
@@ -212,10 +202,6 @@ class Federated(Method):
     def trials(self, catalog: Catalog) -> Trials | None:
         """What devices try out so that the server can choose it; most methods: nothing."""
         return None
-
-    def private_form(self, rounds: int | None) -> PrivateForm:
-        """What it becomes where an epsilon is to be stated."""
-        return PrivateForm(self, rounds or self.private_rounds, self.private_clip)
 
     def kernel(self, catalog: Catalog) -> Kernel | None:
         """The compiled form that it can run in."""

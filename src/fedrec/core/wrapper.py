@@ -15,7 +15,6 @@ from fedrec.core.federated import (
     Introduced,
     Params,
     Phase,
-    PrivateForm,
     RanksWith,
     Service,
 )
@@ -145,10 +144,6 @@ class Wrapper(GradientMethod):
 
     def trials(self, catalog: Catalog) -> Trials | None:
         return self.base.trials(catalog)
-
-    def private_form(self, rounds: int | None) -> PrivateForm:
-        form = self.base.private_form(rounds)
-        return form._replace(method=self.model_copy(update={"base": form.method}))
 
     def service(self, catalog: Catalog, seed: int) -> Service | None:
         return self.base.service(catalog, seed)

@@ -139,6 +139,13 @@ def make(spec: str, settings: dict[str, Any] | None = None) -> Method:
     return method
 
 
+def private_form(method: Any, rounds: int | None) -> Any:
+    """What a method becomes under an epsilon: its form, its rounds, and the norm of an upload."""
+    from fedrec.methods.private import private_form as form
+
+    return form(method, rounds)
+
+
 def own_fields(kind: type[Method]) -> list[str]:
     """The settings of a class; for a wrapper those it adds."""
     from fedrec.core.gradient import GradientMethod

@@ -42,7 +42,6 @@ class FCF(HistoryMethod):
         "a gradient for every item: with the public item table it gives away the client's vector up to "
         "sign and its positives; hidden only in sums"
     )
-    private_clip: ClassVar[float | None] = 20.0  # uploads are about twice as long
     withheld: ClassVar[float] = 25.0  # Adam's steps are small: the table takes longer to be good enough
 
     dim: Annotated[int, Search(8, 128, log=True)] = Field(

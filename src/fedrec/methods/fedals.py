@@ -19,8 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Batch, Context, Params, Phase, PrivateForm
+from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
@@ -175,21 +174,6 @@ class FedALS(HistoryMethod):
         weight = (1 - rate) * held["mean_weight"] + rate  # young averages start at zero: divide that out
         s, corrections, senders, *_ = (averages[n] / weight for n in seen)
         return s, corrections, senders, {**averages, "mean_weight": weight}
-
-    def private_form(self, rounds: int | None) -> PrivateForm:
-        """A form of its own, whose uploads are bounded; see there."""
-        from fedrec.methods.private_fedals import PrivateFedALS
-
-        fixed = super().private_form(rounds)
-        if type(self) is not FedALS:
-            return fixed
-        for name in self.model_fields_set & {"alpha", "lam", "memory"}:
-            raise FedrecError(f"{name} has no place under --epsilon, where noisy counts decide: leave it out")
-        kept = {
-            n: getattr(fixed.method, n) for n in ("popularity", "scale", "eta", "kappa", "recency", "floor")
-        }
-        given = {"dim": self.dim} if "dim" in self.model_fields_set else {}
-        return PrivateFedALS(**kept, **given).private_form(rounds)
 
     def averaged(self) -> tuple[str, ...]:
         """The uploads of which the server keeps moving averages."""

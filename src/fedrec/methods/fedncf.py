@@ -113,7 +113,6 @@ class Averaged(GradientMethod):
 
 
 class FedNCF(Layers, Averaged):
-    private_clip: ClassVar[float | None] = 100.0
     name: ClassVar[str] = "fedncf"
     citation: ClassVar[str] = "Perifanis & Efraimidis, Knowledge-Based Systems 2022"
     use_when: ClassVar[str] = "you need a neural score function that all clients share"
@@ -121,7 +120,6 @@ class FedNCF(Layers, Averaged):
 
 
 class FedNeuMF(NeuMF, Averaged):
-    private_clip: ClassVar[float | None] = 100.0
     name: ClassVar[str] = "fedneumf"
     citation: ClassVar[str] = "Perifanis & Efraimidis 2022, with the model of He et al., WWW 2017"
     use_when: ClassVar[str] = "you want FedNCF with a product of vectors beside the layers"

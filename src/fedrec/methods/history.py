@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.federated import Batch, Federated, Params, Phase, PrivateForm
+from fedrec.core.federated import Batch, Federated, Params, Phase
 from fedrec.core.slots import Arrays, Catalog, Slot, constant, sent, server, shared, zeros
 from fedrec.core.trials import Trials
 from fedrec.core.upload import Total
@@ -81,11 +81,6 @@ class HistoryMethod(Federated):
             if gains[tried].any():
                 found[name] = choices[max(tried, key=lambda i: gains[i])][name]
         return found
-
-    def private_form(self, rounds: int | None) -> PrivateForm:
-        """What devices try out would be one more release: under an epsilon they keep to the first choice."""
-        fixed = {"recency": float(GRID[0][0]), "floor": GRID[0][1]} if self.recency == "auto" else {}
-        return super().private_form(rounds)._replace(method=self.model_copy(update=fixed))
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         return [Phase([], part="history")]

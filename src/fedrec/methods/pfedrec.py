@@ -32,8 +32,6 @@ class PFedRec(GradientMethod):
         "touched rows are the client's positives and sampled negatives, told apart by their sign"
     )
 
-    private_clip: ClassVar[float | None] = 100.0  # uploads are about three times as long
-
     dim: Annotated[int, Search(8, 128, log=True)] = Field(
         32, ge=1, le=4096, description="length of the item vectors"
     )

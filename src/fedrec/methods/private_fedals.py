@@ -17,8 +17,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Batch, Context, Params, Phase, PrivateForm
+from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import Bounded, LeastSquares
 from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
@@ -58,14 +57,6 @@ class PrivateFedALS(HistoryMethod):
 
     def choices(self) -> list[Arrays]:
         return []  # what devices try out would have to be released: recency's numbers are fixed
-
-    def private_form(self, rounds: int | None) -> PrivateForm:
-        sweeps = self.sweeps if rounds is None else rounds - 1
-        if sweeps < 1:
-            raise FedrecError(
-                f"{self.label} needs a round of counts and one of factors: give at least --rounds 2"
-            )
-        return PrivateForm(self.model_copy(update={"sweeps": sweeps}), sweeps + 1, 1.0)
 
     def public(self, catalog: Catalog) -> int:
         """How many columns are fixed from what is known of the items."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fedrec import methods
 from fedrec.channel.accountant import Release
 from fedrec.channel.budget import Budget, check_numbers, with_least_noise
 from fedrec.channel.gaussian import Gaussian
@@ -28,7 +29,7 @@ def private_form(
     """The method, rounds and channel with which an epsilon can be stated; the noise comes once users are known."""
     if not isinstance(method, Federated):
         raise FedrecError(f"--epsilon does not apply to {method.label}: it is not federated")
-    form = method.private_form(rounds)
+    form = methods.private_form(method, rounds)
     names = [parse(text).name for text in channel]
     if "clip" not in names:
         if form.clip is None:
