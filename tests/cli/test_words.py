@@ -158,6 +158,16 @@ def test_titles_on_any_terminal(folder: Path) -> None:
     assert "Cafe" in wrong.stderr
 
 
+HALVED = """from fedrec.methods.fedmf import FedMF
+
+class Halved(FedMF):  # changes a verb, and so has no kernel
+    name = "halved"
+
+    def logits(self, p, i):
+        return super().logits(p, i) / 2
+"""
+
+
 def test_bench_without_torch(folder: Path) -> None:
     words = ["bench", "fedmf", "--data", "small.csv", "--json"]
     done = fedrec(folder, *words, code=WITHOUT_TORCH)
@@ -166,11 +176,11 @@ def test_bench_without_torch(folder: Path) -> None:
     assert found["fused"]["clients_per_second"] > 0
     assert not {"plain", "loop"} & set(found)
     assert done.stderr.startswith("PyTorch is not installed")
-    none = fedrec(folder, "bench", "fedpergnn", "--data", "small.csv", code=WITHOUT_TORCH)
+    (folder / "halved.py").write_text(HALVED)
+    none = fedrec(folder, "bench", "halved.py:Halved", "--data", "small.csv", code=WITHOUT_TORCH)
     assert none.returncode == 2
     assert (
-        none.stderr
-        == "error: fedpergnn runs on PyTorch, which is not installed: pip install 'fedrec[torch]'\n"
+        none.stderr == "error: halved runs on PyTorch, which is not installed: pip install 'fedrec[torch]'\n"
     )
 
 

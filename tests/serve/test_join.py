@@ -25,7 +25,7 @@ METHODS: dict[str, tuple[int, dict[str, Any]]] = {
     "fedrecon": (60, {}),
     "fedncf": (150, NCF),
     "fedrap": (30, {"lr_args": 10}),
-    "fedpergnn": (60, {"neighbours": 5, "pseudo": 10, "noise": 0.02, "lr": 1, "lr_items": 10}),
+    "fedpergnn": (15, {"neighbours": 5, "pseudo": 10, "noise": 0.02, "lr": 0.1, "lr_items": 10}),
     "metamf": (60, {"rank": 4, "predictor": 4, "memory": 16, "hidden": 32, "lr": 0.01, "steps": 4}),
     "fedmf+dualper": (60, {}),
     "pfedrec+gel": (60, {}),

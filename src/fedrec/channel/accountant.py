@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from fedrec.core.errors import FedrecError
 
@@ -37,14 +35,18 @@ def default_delta(users: int) -> float:
 
 def delta_of(mu: float, epsilon: float) -> float:
     """δ(ε) of μ-Gaussian differential privacy."""
+    from scipy.special import log_ndtr, ndtr
+
     if mu == 0:
         return 0.0
-    rest = math.exp(min(epsilon + norm.logcdf(-epsilon / mu - mu / 2), 0.0))
-    return float(norm.cdf(-epsilon / mu + mu / 2) - rest)
+    rest = math.exp(min(epsilon + log_ndtr(-epsilon / mu - mu / 2), 0.0))
+    return float(ndtr(-epsilon / mu + mu / 2) - rest)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest ε of μ-Gaussian differential privacy at δ."""
+    from scipy.optimize import brentq
+
     if delta_of(mu, 0.0) <= delta:
         return 0.0
     high = 1.0
@@ -57,6 +59,8 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 def mu_for(epsilon: float, delta: float) -> float:
     """The largest μ that (ε, δ) allows."""
+    from scipy.optimize import brentq
+
     high = 1.0
     while delta_of(high, epsilon) < delta:
         high *= 2
