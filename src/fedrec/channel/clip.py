@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -62,42 +63,56 @@ class Cap(Stage):
 
 def norms_of(upload: Upload, uploads: Uploads) -> NDArray[np.float64]:
     """The norm of each client's whole upload; nan or inf where a number is not finite."""
-    counts = np.diff(upload.items.indptr)
-    owner = np.repeat(np.arange(upload.clients), counts)
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.bincount(owner, _squares(upload, uploads), minlength=upload.clients).astype(np.float64)
-        for name, values in upload.dense.items():
-            flat = values.reshape(len(values), -1).astype(np.float64)
-            squares += uploads.norm(name) ** 2 * (flat**2).sum(axis=1)
-        return np.sqrt(squares)
+    squares, each = np.zeros(upload.clients), np.arange(upload.clients + 1)
+    for indptr, arrays in ((upload.items.indptr, upload.rows), (each, upload.dense)):
+        for name, values in arrays.items():
+            _add_squares(indptr, _flat(values), uploads.norm(name) ** 2, squares)
+    return np.sqrt(squares)
 
 
 def _squares(upload: Upload, uploads: Uploads) -> NDArray[np.float64]:
     """The squared norm of each row, all tables together."""
-    total = np.zeros(len(upload.items.items))
+    total, each = np.zeros(len(upload.items.items)), np.arange(len(upload.items.items) + 1)
     for name, values in upload.rows.items():
-        flat = values.reshape(len(values), int(np.prod(values.shape[1:])))
-        with np.errstate(over="ignore", invalid="ignore"):
-            total += uploads.norm(name) ** 2 * np.einsum("ij,ij->i", flat, flat, dtype=np.float64)
+        _add_squares(each, _flat(values), uploads.norm(name) ** 2, total)
     return total
 
 
 def scaled(upload: Upload, scale: NDArray[np.float64]) -> Upload:
     """Each client's upload times its number, 0 where that is 0 whatever was there; all count as one client."""
-    counts = np.diff(upload.items.indptr)
 
-    def times(values: Array, by: NDArray[np.float64]) -> Array:
-        factor = by.astype(np.float32).reshape(-1, *[1] * (values.ndim - 1))
-        return np.where(factor == 0, np.float32(0), values * factor)
+    def times(indptr: NDArray[np.int64], values: Array) -> Array:
+        out = np.empty(values.shape, np.float32)
+        _scale(indptr, _flat(values), scale.astype(np.float32), _flat(out))
+        return out
 
-    each = np.repeat(scale, counts)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return replace(
-            upload,
-            rows={n: times(v, each) for n, v in upload.rows.items()},
-            dense={n: times(v, scale) for n, v in upload.dense.items()},
-            weights=np.ones(upload.clients, np.float32),
-        )
+    each = np.arange(upload.clients + 1)
+    rows = {n: times(upload.items.indptr, v) for n, v in upload.rows.items()}
+    dense = {n: times(each, v) for n, v in upload.dense.items()}
+    return replace(upload, rows=rows, dense=dense, weights=np.ones(upload.clients, np.float32))
+
+
+def _flat(values: Array) -> Array:
+    values = np.ascontiguousarray(values, np.float32)
+    return values.reshape(len(values), int(np.prod(values.shape[1:])))
+
+
+@nb.njit(cache=True, nogil=True)
+def _add_squares(indptr: Any, values: Any, weight: float, squares: Any) -> None:
+    for c in range(len(indptr) - 1):
+        total = 0.0
+        for k in range(indptr[c], indptr[c + 1]):
+            for j in range(values.shape[1]):
+                total += np.float64(values[k, j]) * np.float64(values[k, j])
+        squares[c] += weight * total
+
+
+@nb.njit(cache=True, nogil=True)
+def _scale(indptr: Any, values: Any, scale: Any, out: Any) -> None:
+    for c in range(len(indptr) - 1):
+        for k in range(indptr[c], indptr[c + 1]):
+            for j in range(values.shape[1]):
+                out[k, j] = values[k, j] * scale[c] if scale[c] != 0 else np.float32(0)
 
 
 def added_up(upload: Upload) -> Upload:
