@@ -4,8 +4,7 @@ After DPALS (Chien et al., "Private Alternating Least Squares", ICML 2021), in f
 seen, only noisy sums. The first round releases counts, from which the server has popularity, sizes, α, λ and the rows
 worth training; some rounds of factors follow. Everything that the server does with a sum after the noise is free.
 
-Where factors cannot win at this budget (few users), the other rounds count as well, and popularity and public columns
-rank; where people have met few things, popularity alone.
+Where nothing can win against popularity at this budget (few users, or few positives), the other rounds count as well.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ COUNTING = 0.1  # share of the budget for counts
 GROWTH = 1.5  # of the budget from one round of factors to the next
 OUTER_NORM = 8.3  # what w wᵀ counts in an upload's norm beside the corrections
 LAM = 0.5  # λ beside that of FedALS without noise
-LEAST_RATIO = 2.0  # of signal to noise: below, factors lose against what is public
-LEAST_POSITIVES = 20.0  # per client: below, everything loses against popularity alone
+LEAST_RATIO, LEAST_POSITIVES = 2.0, 20.0  # of signal to noise, and per client: below, popularity alone wins
 MEAN_OVER_ROOTS = 1.35  # the mean of n over the square of the mean of √n, as it is in most data
 
 
@@ -156,9 +154,6 @@ class PrivateFedALS(HistoryMethod):
         lam = LAM * min(max(pairs, 2.0), 3.0) * min(positives / 9, 1.0) * (1 + alpha)
         new = np.zeros_like(held["items"])
         new[:, self.dim] = share**POPULARITY_POWER
-        if self.public(catalog) and positives >= LEAST_POSITIVES:
-            assert catalog.features is not None
-            new[:, self.dim + 1 :] = self.features * catalog.features * new[:, self.dim, None]
         omega = np.zeros(catalog.n_items, np.float32)
         d, kept = self._size(roots, positives, deviation, context) if before == 0 else (0, 0)  # decided once
         if kept:
@@ -166,6 +161,9 @@ class PrivateFedALS(HistoryMethod):
             omega[rows] = np.maximum(counted[rows], max(deviation, 1.0)) ** -0.25
             omega /= np.sqrt(np.average(omega[rows] ** 2, weights=share[rows] + 1e-9))
             new[rows, :d] = held["items"][rows, :d] * new[rows, self.dim, None]
+            if self.public(catalog):
+                assert catalog.features is not None
+                new[:, self.dim + 1 :] = self.features * catalog.features * new[:, self.dim, None]
         numbers = np.array([alpha, lam, kept > 0], np.float32)
         found = {"counted": counted, "precision": before + precision, "omega": omega, "numbers": numbers}
         return {**held, **found, **_table(new)}
