@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli import bench, compare, data, doctor, methods, recommend, report, reproduce, run, tune
+from fedrec.cli import (
+    bench,
+    compare,
+    data,
+    deploy,
+    device,
+    doctor,
+    methods,
+    node,
+    recommend,
+    report,
+    reproduce,
+    run,
+    tune,
+)
 from fedrec.cli.terminal import any_letter, complain
 from fedrec.study.processes import WORKER, end_with_parent
 
@@ -35,7 +49,10 @@ app.command("report")(report.report)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
+app.command("node")(node.node)
 app.add_typer(data.app, name="data")
+app.add_typer(device.app, name="device")
+app.add_typer(deploy.app, name="deploy")
 
 
 def _version(asked: bool) -> None:

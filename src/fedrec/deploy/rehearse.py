@@ -20,6 +20,7 @@ from fedrec.data.split import Split, split
 from fedrec.deploy.device import Device
 from fedrec.deploy.state import Folder
 from fedrec.deploy.terms import Terms
+from fedrec.simulate.moment import Round
 from fedrec.simulate.simulation import Simulation
 
 
@@ -61,13 +62,16 @@ def make_devices(path: Path, terms: Terms, parts: Split) -> list[Path]:
 
 
 def simulated(
-    data: Interactions, terms: Terms, rounds: int, clients: float | int | None = None
+    data: Interactions, terms: Terms, rounds: int, records: list[Round] | None = None
 ) -> Simulation:
-    """What the simulator makes of the same terms."""
-    parts = split(data, terms.protocol, terms.seed)
-    simulation = Simulation(terms.made, parts, terms.seed, channel=terms.stages, clients_per_round=clients)
+    """What the simulator makes of the same terms; what it says of its rounds is added to the records."""
+    simulation = Simulation(
+        terms.made, split(data, terms.protocol, terms.seed), terms.seed, channel=terms.stages
+    )
     for _ in range(rounds):
-        simulation.play(evaluate=True)
+        record = simulation.play(evaluate=True)
+        if records is not None:
+            records.append(record)
     return simulation
 
 
