@@ -3,17 +3,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := torch,report,tune,privacy,dev
 
-.PHONY: demo test slow-test lint fuzz published screenshots clean
+.PHONY: demo test slow-test deploy-test lint fuzz published screenshots clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed
 	$(BIN)/python -m fedrec.cli.demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not published and not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not published and not slow and not deploy"
 
 slow-test: .venv/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# Flower holds other packages back, so these tests have an environment of their own.
+deploy-test: .venv-deploy/installed
+	.venv-deploy/bin/python -m pytest -n 0 -m "deploy or not slow" tests/deploy
+
+.venv-deploy/installed: pyproject.toml constraints.txt
+	test -x .venv-deploy/bin/python || $(PYTHON) -m venv .venv-deploy
+	.venv-deploy/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,dev,flower]"
+	touch $@
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -36,4 +45,4 @@ screenshots: demo
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-deploy .mypy_cache .ruff_cache .pytest_cache

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedrec.cli.terminal import say, say_facts, say_json
+from fedrec.cli.terminal import escape, say, say_facts, say_json
 
 app = typer.Typer(help="A federation of real devices, through Flower.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the deployment.")]
@@ -18,7 +18,9 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="Setting of the met
 Method = Annotated[str, typer.Option(help="Which method, such as pfedrec or fedmf+dualper.")]
 Channel = Annotated[
     list[str] | None,
-    typer.Option(help="What uploads pass through; the last one is secure or fixed [default: secure]."),
+    typer.Option(
+        help=escape("What uploads pass through; the last one is secure or fixed [default: secure].")
+    ),
 ]
 Threshold = Annotated[int, typer.Option(help="Devices that a sum needs at least.")]
 ROUND = "{round:>5}  {devices:>7}  {up:>12}  {down:>12}  {seconds:>7}  {hr:>6}"
@@ -49,7 +51,7 @@ def try_(
     devices: Annotated[int, typer.Option(min=1, help="How many devices.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, help="How many rounds.")] = 5,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Processes that they live in [default: up to 4].")
+        int | None, typer.Option(min=1, help=escape("Processes that they live in [default: up to 4]."))
     ] = None,
     channel: Channel = None,
     threshold: Threshold = 3,
@@ -73,6 +75,7 @@ def try_(
         if not json:
             say(ROUND.format(**_shown(line)))
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever was started is stopped then, too
     try:
         if not json:
             count = min(devices, loaded.n_users)
@@ -216,7 +219,7 @@ def serve(folder: Folder) -> None:
 def run(
     folder: Folder,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Up to this round [default: as in deploy.toml].")
+        int | None, typer.Option(min=1, help=escape("Up to this round [default: as in deploy.toml]."))
     ] = None,
     devices: Annotated[int, typer.Option(min=0, help="Wait for so many devices, up to a minute.")] = 0,
 ) -> None:

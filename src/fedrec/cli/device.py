@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedrec.cli.terminal import console, say, say_facts, say_json
+from fedrec.cli.terminal import console, escape, say, say_facts, say_json
 
 app = typer.Typer(
     help="A device: make it, tell it what was met, see what it stores, ask it.", no_args_is_help=True
@@ -25,7 +25,7 @@ def init(
     ] = None,
     federation: Annotated[
         Path | None,
-        typer.Option(help="The federation's terms [default: federation.json beside the catalogue]."),
+        typer.Option(help=escape("The federation's terms [default: federation.json beside the catalogue].")),
     ] = None,
 ) -> None:
     """Make a device: a file that only its owner can read, and a key that never leaves it."""
