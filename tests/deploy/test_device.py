@@ -157,7 +157,7 @@ print(device.play(2, t.CATALOG, t.table(2), 1, t.send).hex())
 """
 
 
-@pytest.mark.parametrize("when", ["before", "during", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "during", "after"])
 def test_killed_at_any_moment_it_answers_the_same(when: str, tmp_path: Path) -> None:
     whole, cut = made(tmp_path / "a", secret=9), made(tmp_path / "b", secret=9)
     for device in (whole, cut):
@@ -230,6 +230,7 @@ def test_files_that_make_no_sense_are_refused(met: str, says: str, tmp_path: Pat
         ({"method": "ease"}, "no device trains it"),
         ({"method": "fedmf", "channel": ("laplace=0.1",)}, "end its channel with fixed or secure"),
         ({"method": "fedmf", "threshold": 2}, "at least 3 devices"),
+        ({"method": "fedmf", "channel": ("clip=1", "gaussian=1", "secure")}, "does not keep yet"),
         ({"method": "fedfm"}, "did you mean 'fedmf'"),
     ],
 )

@@ -78,6 +78,12 @@ class Terms(Settings):
                 f"the server of {self.made.label} makes something for single devices and looks at single uploads: "
                 "it is for simulations, and cannot be deployed"
             )
+        for stage in self.stages:
+            if stage.guarantees:
+                raise FedrecError(
+                    f"channel '{stage.name}' states an epsilon that a deployment does not keep yet: a server would "
+                    "draw noise from the public seed, and devices send figures of their exams as well; leave it out"
+                )
         if self.secure and self.threshold < 3:
             raise FedrecError(
                 f"threshold={self.threshold} is no sum to hide in: secure aggregation needs at least 3 devices"
