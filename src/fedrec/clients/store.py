@@ -249,8 +249,15 @@ def _gather(
 
 @nb.njit(cache=True, nogil=True)
 def _scatter(values: Any, places: Any, chunks: Any, bits: int) -> None:
+    number = 0
+    chunk = chunks[number]
     for k in range(len(places)):
-        chunks[places[k] >> bits][places[k] & ((1 << bits) - 1)] = values[k]
+        if places[k] >> bits != number:  # to ask the list for it costs more than a row
+            number = places[k] >> bits
+            chunk = chunks[number]
+        spot = places[k] & ((1 << bits) - 1)
+        for j in range(values.shape[1]):
+            chunk[spot, j] = values[k, j]
 
 
 @nb.njit(cache=True, nogil=True)

@@ -146,4 +146,19 @@ class Generated:
     biases: tuple[str, str]
 
 
-Kernel = LogLinear | Additive | LeastSquares | Mlp | Attention | Generated
+@dataclass(frozen=True)
+class Mixed:
+    """Item rows a·l + (1 − a)·g in place of the base's: l is the device's own and trained, g the server's (PLGC).
+
+    a is ``share``, or, where that is None, what the traces of both tables' tangent kernels say.
+    """
+
+    base: LogLinear | Mlp
+    local: tuple[tuple[str, str], ...]  # the base's tables, and where devices keep theirs
+    weight: str  # a private slot: the last a
+    share: float | None
+    redundancy: float  # weight of a loss that ties each dimension of l to that of g alone
+    gamma: float
+
+
+Kernel = LogLinear | Additive | LeastSquares | Mlp | Attention | Generated | Mixed

@@ -203,67 +203,16 @@ def gradient(
     Those of the vectors and layers are written to ``g``, which lies like θ; those of the rows over the rows.
     """
     prepare(net, theta, memory)
-    h, d, r, last = memory.hidden, memory.deltas, memory.slopes, len(net.widths) - 1
-    none, output, value = memory.zeros, net.widths[last], F(0)
+    value = F(0)
     for i in range(net.size):
         g[i] = F(0)
     for j in range(net.product):
         memory.sums[j] = F(0)
     for start in range(0, len(y), TILE):
         count = min(TILE, len(y) - start)
-        lines = _padded(count)
         forward(net, theta, memory, e, f, start, count)
-        value += _slopes(memory.logits, y, weights, start, start + count, r)
-        at, row = net.hidden[last], net.strides[last]
-        if layers:
-            add_rows(g, net.output, r, start, 1, h, at, row, _padded(output), count)
-            add_rows(g, net.bias, r, start, 1, memory.one, 0, 0, LANES, count)
-        if net.product > 0:
-            line, width = start * net.product_stride, _padded(net.product)
-            add_rows(memory.sums, 0, r, start, 1, f, line, net.product_stride, width, count)
-            if rows:
-                multiply(
-                    f,
-                    line,
-                    net.product_stride,
-                    none,
-                    0,
-                    0,
-                    r,
-                    start,
-                    1,
-                    1,
-                    memory.factors,
-                    0,
-                    0,
-                    lines,
-                    width,
-                    1,
-                )
-        multiply_where(
-            d, at, row, none, 0, 0, r, start, 1, 1, theta, net.output, 0, lines, _padded(output), 1, h
-        )
-        for layer in range(last, -1, -1):
-            width, before, at = net.widths[layer], _padded(net.inputs[layer]), net.hidden[layer]
-            row, row_before, own = net.strides[layer], net.input_strides[layer], net.weights[layer]
-            if layers or (vectors and layer == 0):
-                add_rows(g, net.biases[layer], memory.one, 0, 0, d, at, row, _padded(width), count)
-            source, origin = (e, start * row_before) if layer == 0 else (h, net.hidden[layer - 1])
-            if layers:
-                multiply(
-                    g, own, row_before, g, own, row_before, d, at, 1, row, source, origin, row_before,
-                    _padded(width), before, count,
-                )  # fmt: skip
-            if layer > 0:
-                multiply_where(
-                    d, origin, row_before, none, 0, 0, d, at, row, 1, theta, own, row_before,
-                    lines, before, width, h,
-                )  # fmt: skip
-            elif rows:
-                multiply(
-                    e, origin, row_before, none, 0, 0, d, at, row, 1, theta, own, row_before,
-                    lines, before, width,
-                )  # fmt: skip
+        value += _slopes(memory.logits, y, weights, start, start + count, memory.slopes)
+        _back(net, theta, memory, e, f, start, count, vectors, layers, rows, g)
     row = net.vector_stride
     for o in range(net.widths[0] if net.vector > 0 else 0):
         slope = g[net.biases[0] + o]
@@ -274,6 +223,79 @@ def gradient(
         g[net.output_times + j] = memory.sums[j] * theta[net.times + j]
         g[net.times + j] = memory.sums[j] * theta[net.output_times + j]
     return value
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _back(
+    net: Net, theta: Any, memory: Memory, e: Any, f: Any, start: int, count: int, vectors: bool, layers: bool,
+    rows: bool, g: Any,
+) -> None:  # fmt: skip
+    """The way back through the layers of a tile, from the slopes r of its samples."""
+    h, d, r, last = memory.hidden, memory.deltas, memory.slopes, len(net.widths) - 1
+    none, output, lines = memory.zeros, net.widths[last], _padded(count)
+    at, row = net.hidden[last], net.strides[last]
+    if layers:
+        add_rows(g, net.output, r, start, 1, h, at, row, _padded(output), count)
+        add_rows(g, net.bias, r, start, 1, memory.one, 0, 0, LANES, count)
+    if net.product > 0:
+        line, width = start * net.product_stride, _padded(net.product)
+        add_rows(memory.sums, 0, r, start, 1, f, line, net.product_stride, width, count)
+        if rows:
+            multiply(
+                f, line, net.product_stride, none, 0, 0, r, start, 1, 1, memory.factors, 0, 0, lines, width, 1
+            )
+    multiply_where(d, at, row, none, 0, 0, r, start, 1, 1, theta, net.output, 0, lines, _padded(output), 1, h)
+    for layer in range(last, -1, -1):
+        width, before, at = net.widths[layer], _padded(net.inputs[layer]), net.hidden[layer]
+        row, row_before, own = net.strides[layer], net.input_strides[layer], net.weights[layer]
+        if layers or (vectors and layer == 0):
+            add_rows(g, net.biases[layer], memory.one, 0, 0, d, at, row, _padded(width), count)
+        source, origin = (e, start * row_before) if layer == 0 else (h, net.hidden[layer - 1])
+        if layers:
+            multiply(
+                g, own, row_before, g, own, row_before, d, at, 1, row, source, origin, row_before,
+                _padded(width), before, count,
+            )  # fmt: skip
+        if layer > 0:
+            multiply_where(
+                d, origin, row_before, none, 0, 0, d, at, row, 1, theta, own, row_before,
+                lines, before, width, h,
+            )  # fmt: skip
+        elif rows:
+            multiply(
+                e, origin, row_before, none, 0, 0, d, at, row, 1, theta, own, row_before,
+                lines, before, width,
+            )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def sensitivity(net: Net, theta: Any, memory: Memory, e: Any, f: Any, samples: int) -> Any:
+    """Σ_k ‖∂σ(x_k)/∂(e_k, f_k)‖² over some samples, whose rows are written over; ``prepare`` must be done."""
+    total = F(0)
+    for start in range(0, samples, TILE):
+        count = min(TILE, samples - start)
+        forward(net, theta, memory, e, f, start, count)
+        _tangents(memory.logits, start, start + count, memory.slopes)
+        _back(net, theta, memory, e, f, start, count, False, False, True, memory.zeros)
+        total += _squares(e, start * net.row_stride, (start + count) * net.row_stride)
+        total += _squares(f, start * net.product_stride, (start + count) * net.product_stride)
+    return total
+
+
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+def _tangents(logits: Any, start: int, end: int, r: Any) -> None:
+    """r = σ'(x), which is even, and exact where x is negative."""
+    for k in range(start, end):
+        s, _ = sigmoid_softplus(-abs(logits[k]))
+        r[k] = s * (F(1) - s)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _squares(x: Any, start: int, end: int) -> Any:
+    total = F(0)
+    for k in range(start, end):
+        total += x[k] * x[k]
+    return total
 
 
 @nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Group, Params, Phase, RanksWith
 from fedrec.core.gradient import Loss
-from fedrec.core.kernel import Kernel, LogLinear, Mlp
+from fedrec.core.kernel import Kernel, LogLinear, Mixed, Mlp
 from fedrec.core.method import Method
 from fedrec.core.recipe import Recipe
 from fedrec.core.slots import Catalog
@@ -41,6 +41,8 @@ class DualPer(Wrapper):
 
     def kernel(self, catalog: Catalog) -> Kernel | None:
         base = self.base.kernel(catalog)
+        if isinstance(base, Mixed):
+            return replace(base, base=replace(base.base, in_turn=True))
         return replace(base, in_turn=True) if isinstance(base, LogLinear | Mlp) else None
 
     def recipe(self, catalog: Catalog) -> Recipe | None:

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Params, Phase, RanksWith
-from fedrec.core.kernel import LogLinear
+from fedrec.core.kernel import Kernel, LogLinear, Mixed, Mlp
 from fedrec.core.method import Method
 from fedrec.core.recipe import Recipe
 from fedrec.core.settings import Search
@@ -114,6 +114,16 @@ class PLGC(Wrapper):
 
         return [local(phase) for phase in self.base.plan(catalog, round)]
 
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        """The base's with mixed rows. Kernel-target alignment has none: it takes the Jacobian of every sample."""
+        base = self.base.kernel(catalog)
+        if not isinstance(base, LogLinear | Mlp) or self.balance == "alignment":
+            return None
+        if base.radius_private > 0 or base.radius_shared > 0:  # steps at perturbed points have none either
+            return None
+        share = self.share if self.balance == "fixed" else None
+        return Mixed(base, tuple(self.shared_tables.items()), "mix", share, self.redundancy, self.gamma)
+
     def recipe(self, catalog: Catalog) -> Recipe | None:
         """The base's: the local rows of a newcomer are the global ones, and so is any mixture of the two.
 
@@ -195,15 +205,15 @@ class PLGC(Wrapper):
 
         linear = self.base.kernel(Catalog(1, 1))
         if isinstance(linear, LogLinear):  # then a sample's gradient is σ'·w: no need to derive it
-            s = torch.sigmoid(self.base.logits(self.base.tables(p), batch.items))
-            return ((s * (1 - s)) ** 2 * batch.mask).sum() * (p[linear.vector] ** 2).sum()
+            x = self.base.logits(self.base.tables(p), batch.items)
+            return (_slope(x) ** 2 * batch.mask).sum() * (p[linear.vector] ** 2).sum()
 
         def f(rows: Params) -> Any:
             x = self.base.logits(self.base.tables({**p, **rows}), batch.items)
-            return (torch.sigmoid(x) * batch.mask).sum()
+            return (x * batch.mask).sum(), x
 
-        grads = torch.func.grad(f)({name: p[name] for name in self.shared_tables})
-        return sum((g**2).sum() for g in grads.values())
+        grads, x = torch.func.grad(f, has_aux=True)({name: p[name] for name in self.shared_tables})
+        return sum(((g * _slope(x)[:, None]) ** 2).sum() for g in grads.values())
 
     def _alignment(self, p: Params, batch: Batch) -> Any:
         """⟨K, yyᵀ⟩ / (‖K‖·‖yyᵀ‖) with K of the score function's arrays and y = ±1.
@@ -224,6 +234,14 @@ class PLGC(Wrapper):
         y = 2 * batch.labels - 1
         kernel = (jacobian.T @ jacobian).square().sum().sqrt()  # ‖JJᵀ‖ = ‖JᵀJ‖, and this one is small
         return (jacobian.T @ y).square().sum() / (kernel * batch.mask.sum() + TINY)
+
+
+def _slope(x: Any) -> Any:
+    """σ'(x), exact for large logits too, where 1 − σ(x) would be rounding alone."""
+    from torch import sigmoid
+
+    s = sigmoid(-x.abs())
+    return s * (1 - s)
 
 
 class Mixture:

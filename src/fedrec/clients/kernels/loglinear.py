@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.kernels.mixing import Mixing
 from fedrec.clients.kernels.rank import score_all_rows, score_lines
 from fedrec.clients.kernels.shard import Model, Outcome, Rule, Streams, train_shard
 from fedrec.clients.kernels.shards import shards
@@ -60,6 +61,7 @@ class LogLinearClients:
         self.histories = self.data.histories
         self.sizes = self.data.samples(np.arange(len(self.data)))
         self.fresh = setting.slots[shape.vector].owner == "fresh"
+        self.tables = [shape.items]
 
     def blocks(self, users: Ids) -> list[Ids]:
         return shards(users, self.sizes[users] + EACH)
@@ -79,7 +81,13 @@ class LogLinearClients:
         return np.array(lines, np.float64).reshape(-1, 6)
 
     def fit(
-        self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish
+        self,
+        broadcast: Broadcast,
+        state: DeviceState,
+        users: Ids,
+        plan: list[Phase],
+        wish: Wish,
+        mixing: Mixing | None = None,
     ) -> Fitted:
         start = time.perf_counter()
         shape, table = self.shape, broadcast.shared[self.shape.items]
@@ -96,15 +104,16 @@ class LogLinearClients:
             lines=asked,
             scores=np.zeros(asked.shape, np.float32),
             kept_ptr=np.zeros(len(users) + 1 if keep else 0, np.int64),
-            kept_items=np.zeros(room, np.int32),
-            kept_rows=np.zeros((room, table.shape[1]), np.float32),
+            kept_items=np.empty(room, np.int32),
+            kept_rows=np.empty((room, table.shape[1]), np.float32),
             spent=np.zeros(2, np.int64),
         )
         radii = np.float32(shape.radius_private), np.float32(shape.radius_shared)
         rule = Rule(self._plan(plan), self.method.batch_size, self.method.tolerance, shape.in_turn, *radii)
         names = (NEGATIVES, SHUFFLE, SUPPORT)
         keys = Streams(*(np.uint64(stream(self.setting.secret, n, broadcast.round)) for n in names))
-        sent = train_shard(self.histories, users, keys, Model(table, vectors, biases, weights), rule, out)
+        model = Model(table, vectors, biases, weights)
+        sent = train_shard(self.histories, users, keys, model, rule, out, mixing)
         total.clients = int(out.finite.sum())
         total.weight = float(weights[out.finite].sum(dtype=np.float64))
         own = None

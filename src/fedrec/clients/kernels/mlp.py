@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.kernels.mixing import Mixing
 from fedrec.clients.kernels.mlp_shard import Model, Outcome, score_lines, train_shard
 from fedrec.clients.kernels.mlp_step import LAYERS, ROWS, VECTORS, Rule
 from fedrec.clients.kernels.shard import Streams
@@ -170,7 +171,13 @@ class MlpClients:
     # -- training ------------------------------------------------------------------------------
 
     def fit(
-        self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish
+        self,
+        broadcast: Broadcast,
+        state: DeviceState,
+        users: Ids,
+        plan: list[Phase],
+        wish: Wish,
+        mixing: Mixing | None = None,
     ) -> Fitted:
         start = time.perf_counter()
         weights = weights_by(self.setting.uploads, self.sizes[users])
@@ -187,15 +194,15 @@ class MlpClients:
             lines=asked,
             scores=np.zeros(asked.shape, np.float32),
             kept_ptr=np.zeros(len(users) + 1 if keep else 0, np.int64),
-            kept_items=np.zeros(room, np.int32),
-            kept_e=np.zeros((room, model.e.shape[1]), np.float32),
-            kept_f=np.zeros((room, model.f.shape[1]), np.float32),
+            kept_items=np.empty(room, np.int32),
+            kept_e=np.empty((room, model.e.shape[1]), np.float32),
+            kept_f=np.empty((room, model.f.shape[1]), np.float32),
             kept_theta=np.zeros((len(users), self.net.size - self.private if wish.single else 0), np.float32),
             spent=np.zeros(2, np.int64),
         )
         names = (NEGATIVES, SHUFFLE, SUPPORT)
         keys = Streams(*(np.uint64(stream(self.setting.secret, n, broadcast.round)) for n in names))
-        sent = train_shard(self.net, self.histories, users, keys, model, self._rule(plan), out)
+        sent = train_shard(self.net, self.histories, users, keys, model, self._rule(plan), out, mixing)
         own = self._own(out) if keep else None
         answer = self._upload(model, out, own) if wish.single and own is not None else self._total(model, out)
         took = time.perf_counter() - start
@@ -213,12 +220,11 @@ class MlpClients:
         )
 
     def _own(self, out: Outcome) -> dict[str, Rows]:
-        """The clients' rows in the order of their items."""
-        items = out.kept_items[: out.kept_ptr[-1]]
-        owner = np.repeat(np.arange(len(out.losses)), np.diff(out.kept_ptr))
-        order = np.lexsort((items, owner))
+        """The clients' rows."""
+        end = out.kept_ptr[-1]
+        items = Ragged(out.kept_ptr, out.kept_items[:end])
         kept = zip(self.tables, (out.kept_e, out.kept_f), strict=False)
-        return {n: Rows(Ragged(out.kept_ptr, items[order]), values[order]) for n, values in kept}
+        return {n: Rows(items, values[:end]) for n, values in kept}
 
     def _total(self, model: Model, out: Outcome) -> Total:
         sums: Arrays = dict(zip(self.tables, (out.e, out.f), strict=False))

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
+from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.clock import ticks
-from fedrec.clients.kernels.mlp_step import Own, Room, Rule, make_room, step
+from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back, receive
+from fedrec.clients.kernels.mlp_step import Own, Room, Rule, make_room, step, weigh
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.shard import FULL, Streams
 from fedrec.core.entropy import FAST, F
@@ -62,10 +64,10 @@ class Outcome(NamedTuple):
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_client(
     net: Net, own: Own, slots: Any, positives: int, per_positive: int, rule: Rule, streams: Streams, client: Any,
-    room: Room, chosen: Any, order: Any, rows: Any, y: Any,
+    room: Room, chosen: Any, order: Any, rows: Any, y: Any, beside: Beside | None,
 ) -> Any:  # fmt: skip
     """All phases and epochs of one client's round, in the order the plain engine takes; returns its loss."""
-    loss = F(0)
+    loss, size = F(0), 0
     for phase in range(len(rule.parts)):
         size = choose_part(
             streams.support, client, positives, len(slots), per_positive, rule.parts[phase], chosen
@@ -84,12 +86,19 @@ def train_client(
                     after = min(first + rule.batch, end)
                     for k in range(first - start, after - start):
                         room.weights[k] = F(1) / F(after - first)
-                loss += step(net, own, rows[start:end], y[start:end], rule, phase, room) * F(end - start)
+                wanted = rule.tolerance > 0 or (
+                    phase == len(rule.parts) - 1 and epoch == rule.epochs[phase] - 1
+                )
+                some = rows[start:end]
+                mean = step(net, own, some, y[start:end], rule, phase, room, beside, wanted)
+                loss += mean * F(end - start)
             loss = loss / F(max(size, 1))
             if rule.tolerance > 0:
                 if epoch > 0 and not abs(last - loss) > F(rule.tolerance) * abs(last):
                     break
                 last = loss
+    if beside is not None:
+        beside.a[0] = weigh(net, own, rows[:size], rule.batch, beside, room)
     return loss
 
 
@@ -181,16 +190,18 @@ def _score(
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _keep(own: Own, model: Model, c: int, items: Any, out: Outcome) -> None:
-    """The client's rows, and how far its shared part moved."""
+def _keep(own: Own, model: Model, c: int, items: Any, place: Any, base: int, bits: Any, out: Outcome) -> None:
+    """The client's rows in the order of their items, and how far its shared part moved."""
     start = out.kept_ptr[c]
-    out.kept_ptr[c + 1] = start + len(items)
-    for row in range(len(items)):
-        out.kept_items[start + row] = items[row]
+    end = start + len(items)
+    out.kept_ptr[c + 1] = end
+    ascending(items, bits, out.kept_items[start:end])
+    for k in range(start, end):
+        row = place[out.kept_items[k]] - base
         for j in range(model.e.shape[1]):
-            out.kept_e[start + row, j] = own.e[row, j]
+            out.kept_e[k, j] = own.e[row, j]
         for j in range(model.f.shape[1]):
-            out.kept_f[start + row, j] = own.f[row, j]
+            out.kept_f[k, j] = own.f[row, j]
     private = model.private.shape[1]
     for i in range(out.kept_theta.shape[1]):
         out.kept_theta[c, i] = own.theta[private + i] - model.theta[private + i]
@@ -198,14 +209,15 @@ def _keep(own: Own, model: Model, c: int, items: Any, out: Outcome) -> None:
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_shard(
-    net: Net, histories: Histories, users: Ids, streams: Streams, model: Model, rule: Rule, out: Outcome
-) -> int:
-    """Trains some clients; returns how many rows were sent."""
+    net: Net, histories: Histories, users: Ids, streams: Streams, model: Model, rule: Rule, out: Outcome,
+    mixing: Mixing | None = None,
+) -> int:  # fmt: skip
+    """Trains some clients; returns how many rows were sent. Mixed rows are compiled only where there are some."""
     n_items, per_positive, indptr = histories.n_items, histories.per_positive, histories.train_ptr
     most = np.int64(1)
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
-    mark = np.full(n_items, -1, np.int32)
+    mark, bits = np.full(n_items, -1, np.int32), make_bits(n_items)
     place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
     base = np.int64(0)
     items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
@@ -217,6 +229,11 @@ def train_shard(
         np.zeros(net.size, F), np.zeros((most, net.row_stride), F), np.zeros((most, net.product_stride), F),
         np.zeros(model.m.shape[1], F), np.zeros(model.m.shape[1], F), np.zeros(2, F),
     )  # fmt: skip
+    beside: Any = None
+    if mixing is not None:
+        beside = make_beside(
+            mixing, most, min(rule.batch, most), net.row, net.product, net.row_stride, net.product_stride
+        )
     sent = np.int64(0)
     for c in range(len(users)):
         begin = ticks()
@@ -239,31 +256,27 @@ def train_shard(
             slots[i] = at
         mine = touched[:held]
         _begin(own, model, c, mine)
+        if mixing is not None:
+            receive(mixing.e, u, place, base, own.e[:held], beside.e)
+            receive(mixing.f, u, place, base, own.f[:held], beside.f)
         loss = train_client(
-            net,
-            own,
-            slots[:n],
-            len(positives),
-            per_positive,
-            rule,
-            streams,
-            key,
-            room,
-            chosen,
-            order,
-            rows,
-            y,
-        )
+            net, own, slots[:n], len(positives), per_positive, rule, streams, key, room, chosen, order, rows, y, beside
+        )  # fmt: skip
         out.losses[c] = loss
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
         out.finite[c] = abs(loss + _sum(own, held)) < F(np.inf) and abs(loss) < F(WILD)
         if out.finite[c]:
             _end(own, model, c, mine, out)
+            if mixing is not None:
+                mixing.weights[c] = beside.a[0]
             sent += held
         else:  # dropped: the device is as before the round
             _begin(own, model, c, mine)
+            if mixing is not None:
+                put_back(mixing.e, u, place, base, own.e[:held])
+                put_back(mixing.f, u, place, base, own.f[:held])
         if len(out.kept_ptr):
-            _keep(own, model, c, mine, out)
+            _keep(own, model, c, mine, place, base, bits, out)
         trained = ticks()
         if len(out.lines):
             _score(net, own, model, place, base, out.lines[c], room, out.scores[c])

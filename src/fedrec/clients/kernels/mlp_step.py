@@ -8,8 +8,10 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.entropy import FAST, F
-from fedrec.core.network import TILE, Memory, Net, gradient, make_memory
+from fedrec.clients.kernels.mixing import Beside, balanced
+from fedrec.clients.kernels.redundancy import correlate, lessen
+from fedrec.core.entropy import FAST, STEADY, F
+from fedrec.core.network import TILE, Memory, Net, gradient, make_memory, prepare, sensitivity
 from fedrec.core.slots import Array
 
 TINY = F(1e-12)  # as wrap.gel has it
@@ -154,13 +156,43 @@ def _adam(net: Net, own: Own, g: Any, rates: Any, terms: Any) -> None:
                 own.theta[i] -= rate * own.m[i] / (np.sqrt(own.v[i] * scale) + epsilon)
 
 
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+def _mix(table: Any, fixed: Any, a: Any, rows: Any, out: Any) -> None:
+    """Rows of a batch, a part of them the client's own."""
+    width = table.shape[1]
+    for k in range(len(rows)):
+        for j in range(width):
+            out[k * width + j] = a * table[rows[k], j] + (F(1) - a) * fixed[rows[k], j]
+
+
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def step(net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Room) -> Any:
+def weigh(net: Net, own: Own, rows: Any, batch: int, beside: Beside, room: Room) -> Any:
+    """a over some samples, in batches of so many."""
+    if beside.share >= F(0):
+        return beside.share
+    prepare(net, own.theta, room.memory)
+    k_local = k_fixed = F(0)
+    for start in range(0, len(rows), batch):
+        some = rows[start : start + batch]
+        _gather(own.e, room.e_sums, F(0), some, room.e)
+        _gather(own.f, room.f_sums, F(0), some, room.f)
+        k_local += sensitivity(net, own.theta, room.memory, room.e, room.f, len(some))
+        _gather(beside.e, room.e_sums, F(0), some, room.e)
+        _gather(beside.f, room.f_sums, F(0), some, room.f)
+        k_fixed += sensitivity(net, own.theta, room.memory, room.e, room.f, len(some))
+    return balanced(k_local, k_fixed, beside.share)
+
+
+@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def step(
+    net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Room, beside: Beside | None, wanted: bool,
+) -> Any:  # fmt: skip
     """One batch: moves θ and the rows; returns the loss before the (last) move.
 
     ``in_turn``: the private part first, then the shared part at the new private part. Sharpness-aware: once the
     gradient is known (look 0), each owner's is taken again at the worst point within a radius of its arrays, the
-    other's left where they are: the private part's (look 1), then the shared part's (look 2).
+    other's left where they are: the private part's (look 1), then the shared part's (look 2). ``beside``: rows are
+    mixed, and the redundancy loss is left out where rows stay as they are, unless its value is ``wanted``.
     """
     g, value = room.g, F(0)
     sharp_private, sharp_shared = rule.radius_private > 0, rule.radius_shared > 0
@@ -193,21 +225,21 @@ def step(net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Ro
             if look > 0:
                 factor = _perturb(own.theta, g, start, stop, radius, squares, room.there)
             point, found = (own.theta, g) if look == 0 else (room.there, room.g_there)
-            _gather(own.e, room.e_sums, factor if look == 2 else F(0), rows, room.e)
-            _gather(own.f, room.f_sums, factor if look == 2 else F(0), rows, room.f)
+            a = F(1)  # what of a row moves with the mixture
+            if beside is None:
+                _gather(own.e, room.e_sums, factor if look == 2 else F(0), rows, room.e)
+                _gather(own.f, room.f_sums, factor if look == 2 else F(0), rows, room.f)
+            else:
+                a = weigh(net, own, rows, len(rows), beside, room)
+                _mix(own.e, beside.e, a, rows, room.e)
+                _mix(own.f, beside.f, a, rows, room.f)
             loss = gradient(
-                net,
-                point,
-                room.memory,
-                room.e,
-                room.f,
-                y,
-                room.weights,
-                of_vectors,
-                of_layers,
-                of_rows,
-                found,
-            )
+                net, point, room.memory, room.e, room.f, y, room.weights, of_vectors, of_layers, of_rows, found
+            )  # fmt: skip
+            if beside is not None and beside.redundancy > 0 and (moves or wanted):
+                redundant = correlate(own.e, beside.e, rows, beside.gamma, moves, beside.of_e)
+                redundant += correlate(own.f, beside.f, rows, beside.gamma, moves, beside.of_f)
+                loss += beside.redundancy * redundant
             if look == 0:
                 value = loss
                 if sharp_shared and moves:
@@ -230,6 +262,9 @@ def step(net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Ro
             _move_rows(own.e, room.e_sums, rows, room.e, rule.row_rates[phase, 0])
             _move_rows(own.f, room.f_sums, rows, room.f, rule.row_rates[phase, 1])
         elif moves:
-            _scatter(own.e, rows, room.e, -rule.row_rates[phase, 0])
-            _scatter(own.f, rows, room.f, -rule.row_rates[phase, 1])
+            _scatter(own.e, rows, room.e, -rule.row_rates[phase, 0] * a)
+            _scatter(own.f, rows, room.f, -rule.row_rates[phase, 1] * a)
+        if beside is not None and beside.redundancy > 0 and moves:
+            lessen(own.e, rows, rule.row_rates[phase, 0] * beside.redundancy, beside.of_e)
+            lessen(own.f, rows, rule.row_rates[phase, 1] * beside.redundancy, beside.of_f)
     return value

@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
+from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.clock import ticks
+from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back, receive
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps import step
+from fedrec.clients.kernels.steps_mixed import step_mixed, weigh
 from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
@@ -93,13 +96,13 @@ class Scratch(NamedTuple):
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_client(
     table: Any, slots: Any, n: int, positives: int, per_positive: int, w: Any, b: Any, rule: Rule, streams: Streams,
-    client: Any, scratch: Scratch,
+    client: Any, scratch: Scratch, beside: Beside | None,
 ) -> Any:  # fmt: skip
     """All phases and epochs of one client's round, in the order the plain engine takes; returns its loss."""
     chosen, order, rows, y = scratch.chosen, scratch.order, scratch.rows, scratch.y
     by_age, weights = scratch.by_age, scratch.weights
     batch, tolerance = rule.batch, rule.tolerance
-    loss = F(0)
+    loss, size = F(0), 0
     for number in range(len(rule.plan)):
         part, epochs = int(rule.plan[number, PART]), int(rule.plan[number, EPOCHS])
         lr_vector, lr_rows = F(rule.plan[number, LR_VECTOR]), F(rule.plan[number, LR_ROWS])
@@ -121,32 +124,45 @@ def train_client(
             for start in range(0, size, batch):
                 end = min(start + batch, size)
                 m = end - start
-                mine = weights[start:end] if half_life > 0 else weights[:0]
-                loss += step(
-                    table, rows[start:end], y[start:end], mine, w, b, lr_vector, lr_rows, rule.in_turn,
-                    rule.radius_vector, rule.radius_rows, scratch.x[:m], scratch.r[:m], scratch.terms[:m],
-                    scratch.g, scratch.sums,
-                )  # fmt: skip
+                if beside is None:
+                    mine = weights[start:end] if half_life > 0 else weights[:0]
+                    loss += step(
+                        table, rows[start:end], y[start:end], mine, w, b, lr_vector, lr_rows, rule.in_turn,
+                        rule.radius_vector, rule.radius_rows, scratch.x[:m], scratch.r[:m], scratch.terms[:m],
+                        scratch.g, scratch.sums,
+                    )  # fmt: skip
+                else:
+                    shown = number == len(rule.plan) - 1 and epoch == epochs - 1
+                    loss += step_mixed(
+                        table, rows[start:end], y[start:end], w, b, lr_vector, lr_rows, rule.in_turn,
+                        shown or tolerance > 0, beside, scratch.x[:m], scratch.r[:m], scratch.terms[:m], scratch.g,
+                    )  # fmt: skip
             loss = loss / F(max(size, 1))
             if tolerance > 0:
                 if epoch > 0 and not abs(last - loss) > F(tolerance) * abs(last):
                     break
                 last = loss
+    if beside is not None:
+        weigh(table, rows[:size], w, b, batch, beside, scratch.x)
     return loss
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_shard(
-    histories: Histories, users: Ids, streams: Streams, model: Model, rule: Rule, out: Outcome
-) -> int:
-    """Trains some clients; returns how many rows were sent."""
+    histories: Histories, users: Ids, streams: Streams, model: Model, rule: Rule, out: Outcome,
+    mixing: Mixing | None = None,
+) -> int:  # fmt: skip
+    """Trains some clients; returns how many rows were sent.
+
+    What is done where rows are mixed is compiled for those methods alone: numba leaves out what hangs on None.
+    """
     n_items, dim = model.table.shape
     items_table, vectors, biases, sums, lines = model.table, model.vectors, model.biases, out.sums, out.lines
     per_positive, indptr = histories.per_positive, histories.train_ptr
     most = 0
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
-    mark = np.full(n_items, -1, np.int32)
+    mark, bits = np.full(n_items, -1, np.int32), make_bits(n_items)
     place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
     base = 0
     items, slots = np.empty(most, np.int32), np.empty(most, np.int32)
@@ -157,6 +173,9 @@ def train_shard(
         np.empty(most, F), np.empty(most, F), np.empty(min(rule.batch, most), F),
         np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
     )  # fmt: skip
+    beside: Any = None
+    if mixing is not None:
+        beside = make_beside(mixing, most, min(rule.batch, most), dim, 0, dim, 0)
     sent = 0
     for c in range(len(users)):
         begin = ticks()
@@ -181,12 +200,16 @@ def train_shard(
             item = touched[row]
             for j in range(dim):
                 table[row, j] = items_table[item, j]
+        if mixing is not None:
+            receive(mixing.e, u, place, base, table[:rows], beside.e)
         for j in range(
             dim
         ):  # an array set from an array compiles for seconds: its error message is made of strings
             w[j] = vectors[c, j]
         b[0] = biases[c]
-        loss = train_client(table, slots, n, len(positives), per_positive, w, b, rule, streams, key, scratch)
+        loss = train_client(
+            table, slots, n, len(positives), per_positive, w, b, rule, streams, key, scratch, beside
+        )
         out.losses[c] = loss
         check = loss
         for j in range(dim):
@@ -207,6 +230,8 @@ def train_shard(
                 prefetch(sums, touched[min(row + AHEAD, rows - 1)])
                 for j in range(dim):
                     sums[item, j] += weight * (table[row, j] - items_table[item, j])
+            if mixing is not None:
+                mixing.weights[c] = beside.a[0]
             sent += rows
         else:  # dropped: the device is as before the round
             for j in range(dim):
@@ -215,6 +240,8 @@ def train_shard(
             for row in range(rows):
                 for j in range(dim):
                     table[row, j] = items_table[touched[row], j]
+            if mixing is not None:
+                put_back(mixing.e, u, place, base, table[:rows])
         trained = ticks()
         if len(lines):
             for k in range(lines.shape[1]):
@@ -229,14 +256,13 @@ def train_shard(
                         total += items_table[item, j] * w[j]
                 out.scores[c, k] = total
         if len(out.kept_ptr):
-            ordered = np.sort(touched[:rows])
             start = out.kept_ptr[c]
             out.kept_ptr[c + 1] = start + rows
-            for row in range(rows):
-                out.kept_items[start + row] = ordered[row]
-                at = place[ordered[row]] - base
+            ascending(touched[:rows], bits, out.kept_items[start : start + rows])
+            for k in range(start, start + rows):
+                row = place[out.kept_items[k]] - base
                 for j in range(dim):
-                    out.kept_rows[start + row, j] = table[at, j]
+                    out.kept_rows[k, j] = table[row, j]
         base += rows
         if base > FULL:  # numbers run out: start again
             place[:] = -1
