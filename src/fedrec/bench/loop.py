@@ -14,7 +14,7 @@ import numpy as np
 
 from fedrec.core.federated import Batch, Group
 from fedrec.core.gradient import GradientMethod
-from fedrec.core.kernel import LogLinear, Mlp
+from fedrec.core.kernel import LogLinear, Mixed, Mlp
 from fedrec.core.slots import Catalog
 from fedrec.data.samples import draw_samples
 from fedrec.data.split import Split
@@ -97,4 +97,5 @@ class _Constant:
 
 def _in_turn(method: GradientMethod) -> bool:
     declared = method.kernel(Catalog(1, 1))
+    declared = declared.base if isinstance(declared, Mixed) else declared
     return declared.in_turn if isinstance(declared, LogLinear | Mlp) else method.view() == "tuned"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +25,7 @@ from fedrec.clients.kernels.steps import residuals_and_loss
 from fedrec.core.blocks import single_threaded_blas
 from fedrec.core.entropy import FAST, F
 from fedrec.core.federated import Federated
-from fedrec.core.kernel import LogLinear, Mlp
+from fedrec.core.kernel import LogLinear, Mixed, Mlp
 from fedrec.core.rng import bits
 from fedrec.core.slots import Catalog, Slot
 
@@ -68,20 +68,28 @@ def work_of(
     method: Federated, catalog: Catalog, samples: float, positives: float, rows: float
 ) -> Work | None:
     """What a round of all clients asks for: of so many samples and positives, so many rows touched."""
-    declared, slots = method.kernel(catalog), method.slots(catalog)
+    form, slots = method.kernel(catalog), method.slots(catalog)
+    declared = form.base if isinstance(form, Mixed) else form
     if not isinstance(declared, LogLinear | Mlp):
         return None
+    shared = {mine: name for name, mine in form.local} if isinstance(form, Mixed) else {}
     places = flops = products = exponentials = 0.0
     for phase in method.plan(catalog, 1):
         seen = samples * phase.epochs * (1.0 if phase.part == "all" else 0.5)
+        names = {shared.get(n, n) for g in phase.groups for n in g.names}
         places += seen
         if isinstance(declared, LogLinear):
             looks = len(phase.groups) if declared.in_turn else 1
             flops += 2.0 * seen * slots[declared.items].shape[1] * (looks + len(phase.groups))
         else:
-            looks, each = _network(declared, slots, {n for g in phase.groups for n in g.names})
+            looks, each = _network(declared, slots, names)
             products += seen * each
         exponentials += seen * looks
+        if isinstance(form, Mixed):
+            more = _mixture(form, declared, slots, names, looks)
+            flops, products, exponentials = (
+                a + seen * b for a, b in zip((flops, products, exponentials), more, strict=True)
+            )
     tables = [
         declared.items,
         *(declared.product[1:] if isinstance(declared, Mlp) and declared.product else ()),
@@ -107,6 +115,28 @@ def _network(declared: Mlp, slots: dict[str, Slot], moved: set[str]) -> tuple[in
             total += first + inner if part & set(declared.weights) else 0
             total += first if declared.items in part else 0
     return looks, 2.0 * total
+
+
+def _mixture(
+    form: Mixed, declared: LogLinear | Mlp, slots: dict[str, Slot], moved: set[str], looks: int
+) -> tuple[float, float, float]:
+    """What mixed rows add to a sample: flops, flops of products, exponentials.
+
+    The score with the other table at each look; where a follows from both, what it would be with either row; and
+    two products of a sample's row with a square matrix where the redundancy loss moves rows.
+    """
+    widths = [slots[name].shape[1] for name, _ in form.local]
+    flops = products = exponentials = 0.0
+    if isinstance(declared, LogLinear):
+        flops = 2.0 * widths[0] * (looks + (declared.vector in moved))
+    elif form.share is None:
+        _, each = _network(replace(declared, in_turn=False), slots, {declared.items})
+        products = 2.0 * each * looks
+    if form.share is None:
+        exponentials = 2.0 * looks
+    if form.redundancy > 0 and moved & {name for name, _ in form.local}:
+        products += sum(4.0 * width * width for width in widths)
+    return flops, products, exponentials
 
 
 def measure_rates(threads: int) -> Rates:
