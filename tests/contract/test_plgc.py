@@ -89,8 +89,8 @@ def test_the_server_gets_the_local_table_and_devices_keep_it(tastes: Interaction
     before = simulation.moment
     spy.seen.clear()
     simulation.play(evaluate=False)
-    (block,) = simulation.clients.engine.blocks(simulation.clients.everyone)
-    for user, upload in zip(block, spy.seen, strict=True):
+    order = np.concatenate(simulation.clients.engine.blocks(simulation.clients.everyone))
+    for user, upload in zip(order, spy.seen, strict=True):
         kept = simulation.clients.state.rows["items_local"].get(np.array([user]))
         sent = upload.items.items
         at = np.searchsorted(kept.items.items, sent)
