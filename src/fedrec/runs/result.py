@@ -13,6 +13,7 @@ import numpy as np
 from fedrec.channel.budget import no_epsilon
 from fedrec.channel.bytes import downloaded
 from fedrec.channel.order import why_none
+from fedrec.channel.stage import Stage
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.method import ROUNDS, Method
 from fedrec.core.wrapper import chain
@@ -126,7 +127,7 @@ def result_of(
         "users_short_of_candidates": parts.candidates.short if measured else 0,
         "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
         "notes": [said for part in chain(method) if (said := part.note(parts.catalog))]
-        + [said for s in (training.channel if training else ()) if (said := s.says())]
+        + [said for s in _remarkable(training) if (said := s.says())]
         + ([] if measured is None or measured.knew else [_knew_less(method, config)])
         + list(parts.data.notes),
         "leaks": checks is not None and (checks["counter"]["leaks"] or config.start_leaks > 0),
@@ -134,6 +135,13 @@ def result_of(
         "threads": threads,
         "versions": versions(),
     }
+
+
+def _remarkable(training: Training | None) -> Sequence[Stage]:
+    """Stages that have something to say; what sums alone do not hide is hidden where noise states an epsilon."""
+    stages = training.channel if training else ()
+    private = isinstance(training, Simulation) and training.private
+    return [stage for stage in stages if not (private and stage.hides_single)]
 
 
 def _privacy(method: Method, config: RunConfig, training: Training | None) -> dict[str, Any]:
