@@ -176,3 +176,20 @@ def test_nothing_private_is_on_the_wire_or_on_the_server(channel: str, tmp_path:
 
 def device_zero() -> Any:
     return np.array([0])
+
+
+def test_a_server_that_was_cut_off_writes_no_more(tmp_path: Path) -> None:
+    """Started again while the old one still lives: only the new one may write."""
+    from fedrec.deploy.rounds import Rounds
+    from fedrec.deploy.state import Folder
+
+    fleet = Fleet(tmp_path)
+    fleet.folder.claim()
+    fleet.rounds.play()
+    new = Folder(fleet.folder.path)
+    new.claim()
+    with pytest.raises(FedrecError, match="this one stops"):
+        fleet.rounds.play()
+    again = Rounds(new, fleet.carrier)
+    assert again.server.state.round == 1
+    assert again.play().round == 2

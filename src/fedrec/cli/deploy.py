@@ -227,9 +227,11 @@ def run(
     from fedrec.deploy.flower.link import Link
     from fedrec.deploy.flower.serverapp import tell
     from fedrec.deploy.plan import read_plan
+    from fedrec.deploy.state import Folder as Server
 
     plan = read_plan(folder)
     link = _running(Link(folder, plan.link_port))
+    Server(plan.server).claim()  # a server of before, should one still live, writes no more
     tell(plan.server, state="asked for")
     link.run(
         folder=str(plan.server.resolve()), rounds=rounds or plan.rounds, clients=plan.clients, devices=devices,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from fedrec.server.server import Server, ServerState, pack, unpack
 if TYPE_CHECKING:
     from fedrec.deploy.rounds import Record
 
+OWNER = "owner"  # which process writes here
 CHECKPOINT, SELECTED, HISTORY, CATALOGUE, FLEET = (
     "checkpoint.npz",
     "selected.npz",
@@ -43,6 +45,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._token: str | None = None
         self.terms = terms_in(path / NAME)
         self.items, self.titles = read_items(path / CATALOGUE)
         try:
@@ -95,6 +98,20 @@ class Folder:
         self._fleet = {**self._fleet, "clients": clients}
         self._write_fleet()
 
+    # -- whose turn it is ----------------------------------------------------------------------
+
+    def claim(self) -> None:
+        """From now on this process writes here. One that was cut off and lives on finds out, and writes no more."""
+        self._token = secrets.token_hex(8)
+        write(self.path / OWNER, self._token)
+
+    def mine(self) -> bool:
+        return self._token is None or (self.path / OWNER).read_text(encoding="utf-8") == self._token
+
+    def _check_mine(self) -> None:
+        if not self.mine():
+            raise FedrecError(f"another server has taken {self.path} over: this one stops")
+
     # -- what was learned ----------------------------------------------------------------------
 
     def load(self) -> Saved | None:
@@ -110,6 +127,7 @@ class Folder:
 
     def save(self, server: ServerState, merged: dict[str, int], record: Record) -> Saved:
         """On disk before the next round is asked for."""
+        self._check_mine()
         lines = [line for line in self.history() if line["round"] < record.round]
         write(self.path / HISTORY, json.dumps([*lines, json.loads(record.line())], indent=0))
         with replacing(self.path / CHECKPOINT) as file:
@@ -125,6 +143,7 @@ class Folder:
 
     def measured(self, round: int, means: dict[str, float]) -> None:
         """The devices' figures of a round: it is kept where none before was better."""
+        self._check_mine()
         how, lines = protocol(self.terms.protocol), self.history()
         best = max((ln["validation"][how.select_on] for ln in lines if ln["round"] < round and "validation" in ln),
                    default=-math.inf)  # fmt: skip

@@ -57,6 +57,7 @@ class Trial:
         return process
 
     def start_run(self, seconds: float = 120, wait: float = 120) -> None:
+        self.server.claim()  # a server of before, should one still live, writes no more
         (self.server.path / MARKER).unlink(missing_ok=True)
         self.link.run(
             folder=str(self.server.path.resolve()), rounds=self.rounds, devices=len(self.devices), seconds=seconds,

@@ -58,21 +58,25 @@ class Messages:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config: Mapping[str, Any] = context.run_config
-    folder, last = Path(str(config["folder"])), int(config["rounds"])
+    place, last = Path(str(config["folder"])), int(config["rounds"])
     seconds, wait = float(config["seconds"]), float(config["wait"])
-    tell(folder, state="running")
+    folder = None
     try:
-        rounds = Rounds(Folder(folder), Messages(grid, seconds), clients_of(str(config["clients"])))
+        folder = Folder(place)
+        folder.claim()
+        tell(place, state="running")
+        rounds = Rounds(folder, Messages(grid, seconds), clients_of(str(config["clients"])))
         _gather(rounds, int(config["devices"]), wait)
         while rounds.server.state.round < last:
-            tell(folder, state="running", round=rounds.play().round)
+            tell(place, state="running", round=rounds.play().round)
         rounds.score()
-        tell(folder, state="done", round=rounds.server.state.round)
-    except FedrecError as error:
-        tell(folder, state="failed", why=str(error))
-        raise
-    except BaseException as error:
-        tell(folder, state="failed", why=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+        tell(place, state="done", round=rounds.server.state.round)
+    except Exception as error:
+        if (
+            folder is None or folder.mine()
+        ):  # one that was cut off from its SuperLink has nothing to say any more
+            why = str(error) if isinstance(error, FedrecError) else f"{type(error).__name__}: {error}"
+            tell(place, state="failed", why=why, trace=traceback.format_exc())
         raise
 
 
