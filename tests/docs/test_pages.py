@@ -46,6 +46,7 @@ STANDS_FOR = {
     "users=1_000_000, items=100_000, interactions=50_000_000": "users=100, items=200, interactions=2_000",
     "PFedRec(dim=32)": "PFedRec(dim=4)",
     "rounds=100": "rounds=2",
+    "bench --all": "bench",
     "benchmarks/growth.py": "benchmarks/growth.py --largest 10000",
     "docs/device.py": str(ROOT / "docs" / "device.py"),
 }
@@ -83,6 +84,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A folder of one's own, small data under the names of large ones; gives what a page calls by name."""
     (here := tmp_path / "here").mkdir()
     (here / "docs").mkdir()
+    (here / "docs" / "engines.md").write_text(
+        PAGES["docs/engines.md"], encoding="utf-8"
+    )  # a command writes into it
     (here / "benchmarks").symlink_to(ROOT / "benchmarks")
     monkeypatch.chdir(here)
     monkeypatch.setenv("FEDREC_DATA", str(tmp_path / "data"))
@@ -121,7 +125,8 @@ def quicker(words: list[str]) -> list[str]:
         return []
     if words[0] == "run" and not words[1].startswith("-"):
         method = make(words[1])
-        return ["--rounds", "1"] if isinstance(method, Federated | CentralInRounds) else []
+        rounds = "2" if "--epsilon" in words else "1"  # counts, then factors
+        return ["--rounds", rounds] if isinstance(method, Federated | CentralInRounds) else []
     return QUICKER.get(words[0], [])
 
 

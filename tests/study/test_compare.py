@@ -173,6 +173,16 @@ def test_what_would_take_too_long_is_left_out_and_not_tried_again(
     assert len(compare_cases([slow, cases[1]], tmp_path, 2, jobs=1).lines[0].results) == 2
 
 
+def test_waiting_for_others_is_no_work(
+    cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        play.time, "process_time", lambda: 1.0
+    )  # a processor that is busy with something else
+    case = Case("fedmf", cases[0].data, settings={"dim": 4}, options={"rounds": 4})
+    assert compare_cases([case], tmp_path, 1, jobs=1, longest=1e-9).lines[0].results
+
+
 def test_tables_of_another_comparison_are_not_written_over(cases: list[Case], tmp_path: Path) -> None:
     lines_of(cases[:2], tmp_path)
     before = (tmp_path / "comparison.md").read_text(encoding="utf-8")

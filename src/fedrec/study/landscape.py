@@ -9,14 +9,20 @@ numbers stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.clients.clients import Clients
+from fedrec.clients.engine import RankingPart
+from fedrec.clients.state import DeviceState
+from fedrec.core.blocks import in_order
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Phase
+from fedrec.core.messages import Broadcast
+from fedrec.core.ragged import Ids
 from fedrec.core.rng import generator
 from fedrec.core.slots import Array, Arrays
 from fedrec.data.clients import ClientData
@@ -83,22 +89,29 @@ def landscape(
     rng = generator(seed, f"{LANDSCAPE} clients")
     users = np.sort(rng.choice(split.n_users, min(clients, split.n_users), replace=False))
     blocks = [
-        (
-            devices.part(now, block, own=False, state=moment.devices),
-            *_samples(devices.data, block, seed, samples),
-        )
+        (_part(devices, now, block, moment.devices), *_samples(devices.data, block, seed, samples))
         for block in devices.engine.blocks(users)
     ]
     ways = directions(now.shared, seed)
     steps = np.linspace(-radius, radius, points)
     steps[points // 2] = 0.0  # the model itself, to the bit
-    loss = np.zeros((points, points))
-    for i, j, shared in _plane(now.shared, ways, steps):
+
+    def at(point: tuple[np.float32, np.float32]) -> float:
+        shared = _moved(now.shared, ways, *point)
         sums = [
             _loss(devices.score(shared, part, items), labels, items >= 0) for part, items, labels in blocks
         ]
-        loss[i, j] = sum(total for total, _ in sums) / sum(count for _, count in sums)
+        return sum(total for total, _ in sums) / sum(count for _, count in sums)
+
+    plane = list(product(steps.astype(np.float32), repeat=2))
+    loss = np.array(list(in_order(at, plane, devices.threads))).reshape(points, points)
     return Landscape(steps, loss, radius, len(users), seed)
+
+
+def _part(devices: Clients, now: Broadcast, users: Ids, state: DeviceState) -> RankingPart:
+    """What is private to them, tables too; shared rows as they tuned them would not move with the plane."""
+    part = devices.part(now, users, own=True, state=state)
+    return replace(part, rows={name: rows for name, rows in part.rows.items() if name not in now.shared})
 
 
 def directions(shared: Arrays, seed: int) -> tuple[Arrays, Arrays]:
@@ -118,12 +131,8 @@ def directions(shared: Arrays, seed: int) -> tuple[Arrays, Arrays]:
     return first, second
 
 
-def _plane(
-    shared: Arrays, ways: tuple[Arrays, Arrays], steps: NDArray[np.float64]
-) -> Iterator[tuple[int, int, Arrays]]:
-    for i, x in enumerate(steps.astype(np.float32)):
-        for j, y in enumerate(steps.astype(np.float32)):
-            yield i, j, {n: v + x * ways[0][n] + y * ways[1][n] for n, v in shared.items()}
+def _moved(shared: Arrays, ways: tuple[Arrays, Arrays], x: np.float32, y: np.float32) -> Arrays:
+    return {n: v + x * ways[0][n] + y * ways[1][n] for n, v in shared.items()}
 
 
 def _samples(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from fedrec.study.board import Job
 from fedrec.study.case import failure, finished, loaded_once, read_failure
 
 AtRound = Callable[[int, int], None]
-SURE = 3  # rounds after which it is said how long a run will take
+SURE = 3  # rounds, after the first that may compile, in which it is seen how long a run will take
 CHECKPOINTS = 5.0  # seconds: what a kill may cost
 
 
@@ -29,13 +30,16 @@ def play(job: Job, threads: int, keep_models: bool, longest: float | None, at: A
     """Make the run, from its checkpoint where there is one; a sentence that stops it is kept beside the folder."""
     path, case = job.path, job.case
     refuse_too_long(path, longest)
-    spent: list[float] = []
+    worked: list[float] = []  # up to the end of each round, without what others made it wait
 
     def callback(record: Any, training: Any) -> None:
         at(record.round, training.rounds)
-        spent.append(record.fit_seconds + record.evaluate_seconds)
-        expected = sum(spent) / len(spent) * training.rounds
-        if longest is not None and len(spent) >= min(SURE, training.rounds) and expected > longest:
+        worked.append(time.process_time() / threads)
+        rounds = len(worked) - 1
+        if longest is None or not rounds or rounds < min(SURE, training.rounds - 1):
+            return
+        expected = (worked[-1] - worked[0]) / rounds * training.rounds
+        if expected > longest:
             write(failure(path), json.dumps({"too_long": expected}))
             refuse_too_long(path, longest)
 
