@@ -116,5 +116,11 @@ def test_epsilon_makes_it_of_fedals() -> None:
 def test_what_noisy_counts_decide_cannot_be_set() -> None:
     with pytest.raises(FedrecError, match="alpha has no place under --epsilon, where noisy counts decide"):
         private_form(FedALS(alpha=3.0), None)
-    with pytest.raises(FedrecError, match="give at least --rounds 2"):
-        private_form(FedALS(), 1)
+
+
+def test_one_round_is_private_popularity(small_split: Split) -> None:
+    form = private_form(FedALS(), 1)
+    assert (form.rounds, form.method.sweeps, form.method.share(1)) == (1, 0, 1.0)
+    shared = after(small_split, 1, noise=0.02, sweeps=0).server.state.shared
+    assert shared["numbers"][2] == 0
+    assert not shared["items"][:, :4].any()

@@ -44,10 +44,6 @@ def private_form(method: Federated, rounds: int | None) -> PrivateForm:
         method = _of_fedals(method)
     if isinstance(method, PrivateFedALS):
         sweeps = method.sweeps if rounds is None else rounds - 1
-        if sweeps < 1:
-            raise FedrecError(
-                f"{method.label} needs a round of counts and one of factors: give at least --rounds 2"
-            )
         return PrivateForm(method.model_copy(update={"sweeps": sweeps}), sweeps + 1, 1.0)
     return PrivateForm(method, rounds or ROUNDS, CLIPS.get(method.name))
 

@@ -44,7 +44,7 @@ class PrivateFedALS(HistoryMethod):
     )
 
     dim: int = Field(32, ge=1, le=256, description="the longest that trained vectors may be")
-    sweeps: int = Field(3, ge=1, description="rounds of factors after the round of counts")
+    sweeps: int = Field(3, ge=0, description="rounds of factors after the round of counts")
     popularity: Annotated[float, Search(0.05, 1)] = Field(0.3, gt=0, description="weight of popularity in w₀")
     features: Annotated[float, Search(0.5, 5, log=True)] = Field(
         2.0, ge=0, description="weight of public item features; 0: leave them out"
@@ -101,7 +101,7 @@ class PrivateFedALS(HistoryMethod):
         if round > 1:
             return GROWTH ** (round - 2)
         factors = sum(self.share(r) for r in range(2, self.sweeps + 2))
-        return COUNTING / (1 - COUNTING) * factors
+        return COUNTING / (1 - COUNTING) * factors if factors else 1.0
 
     def fit(
         self, shared: Params, private: Params, passes: Sequence[Batch], plan: list[Phase]
@@ -171,6 +171,8 @@ class PrivateFedALS(HistoryMethod):
     def _size(self, roots: float, positives: float, deviation: float, context: Context) -> tuple[int, int]:
         """How many columns and rows the budget can fill; none where factors cannot win against popularity."""
         rows = context.catalog.n_items
+        if self.sweeps == 0:
+            return 0, 0
         if deviation == 0:
             return self.dim, rows
         whole = sum(self.share(r) for r in range(1, self.sweeps + 2)) / self.share(context.round)
