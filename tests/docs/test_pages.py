@@ -70,11 +70,8 @@ FILES = [  # of publishers: the folder, the file, what is between columns, and h
     ("ml-100k", "ratings.dat", ",", 4), ("ml-1m", "ratings.dat", "::", 4),
     ("amazon-video", "ratings.dat", ",", 4), ("filmtrust", "ratings.txt", " ", 3),
 ]  # fmt: skip
-FEDERATIONS = (
-    "deploy",
-    "device",
-    "node",
-)  # speak to each other for as long as they run: tests/deploy starts them
+# Commands that speak to each other for as long as they run: tests/deploy starts them.
+FEDERATIONS = ("deploy", "device", "node")
 # Those that take longest: in `make slow-test`. What they show is on the front page too, or is one more method.
 LONG = {"docs/engines.md", "docs/tune.md", "docs/report.md"} | {page for page in PAGES if "/methods/" in page}
 NEEDS = {"docs/report.md": "altair", "docs/tune.md": "optuna", "README.md": "optuna"}
