@@ -33,6 +33,13 @@ def test_private_rows_stand_beside_the_table(small: Interactions) -> None:
     assert own.rows.shape[1] == 2 * common.rows.shape[1]
 
 
+def test_a_client_that_never_took_part_holds_no_rows(small: Interactions) -> None:
+    run = fedrec.run("fedmf+plgc", small, rounds=1, clients=1, settings={"dim": 8}, threads=1)
+    for client in (0, 1):  # one of them at least was not drawn
+        own, common = embedding(run, client)
+        assert len(own.rows) == len(common.rows)
+
+
 def test_nearness_counts_positives_among_neighbours() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 8)).astype(np.float32)

@@ -7,6 +7,7 @@ number from the rows themselves: how many of a positive's nearest rows are posit
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,9 +116,10 @@ def _rows(simulation: Simulation, view: View, client: int) -> tuple[Array, NDArr
     holds = []
     for name, own in ready.part.rows.items() if view == "own" else ():
         rows = fetched(own)
-        values = rows.values.reshape(len(rows.items.items), -1)
+        width = math.prod(slots[name].shape[1:])  # a client that never took part holds no row to tell it
+        values = rows.values.reshape(-1, width)
         if name not in tables:
-            tables[name] = np.zeros((n_items, values.shape[1]), np.float32)
+            tables[name] = np.zeros((n_items, width), np.float32)
         tables[name][rows.items.items] = np.nan_to_num(values)  # not a number: an item it has not met so far
         holds.append(rows.items.items)
     if not tables:
