@@ -124,17 +124,22 @@ def test_doctor_says_how_to_get_torch(
     assert "pip install 'fedrec[torch]'" in " ".join(capsys.readouterr().out.split())
 
 
+OTHERS = [
+    ["--help"],
+    ["methods"],
+    ["methods", "fedncf+dualper"],
+    ["doctor"],
+    ["bench", "fedmf", "--data", "small.csv", "--loop-seconds", "0"],
+]
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        ["--help"],
-        ["methods"],
         ["methods", "fedals"],
-        ["methods", "fedncf+dualper"],
         ["data", "list"],
-        ["doctor"],
-        ["bench", "fedmf", "--data", "small.csv", "--loop-seconds", "0"],
         ["run", "fedmf", "--data", "titled.csv", "--rounds", "1"],
+        *(pytest.param(words, marks=pytest.mark.slow) for words in OTHERS),
     ],
 )
 def test_any_terminal(folder: Path, words: list[str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
 from fedrec.clients.store import fetched
 from fedrec.core.federated import Federated, View
@@ -39,6 +40,7 @@ class TestFedRAPWithThreshold(TestFedRAP):
     method: ClassVar[Federated] = FedRAP(dim=8, lr_args=10, prox=0.001)
 
 
+@pytest.mark.slow
 class TestFedRAPWithDualPer(TestFedRAP):
     method: ClassVar[Federated] = DualPer(FedRAP(dim=8, lr_args=10))
 
@@ -66,5 +68,6 @@ class TestFedRAPWithDualPer(TestFedRAP):
             np.testing.assert_allclose(own[user, touched], expected[touched], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 class TestFedRAPWithGEL(TestFedRAP):
     method: ClassVar[Federated] = GEL(FedRAP(dim=8, lr_args=10))

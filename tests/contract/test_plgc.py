@@ -61,6 +61,7 @@ class TestOverFedRecon(OverFedMF):
     rounds: ClassVar[int] = 40
 
 
+@pytest.mark.slow
 class TestOverFedRAP(OverFedMF):
     method: ClassVar[Federated] = PLGC(FedRAP(dim=8, lr_args=10))
 

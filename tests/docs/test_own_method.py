@@ -55,6 +55,7 @@ def test_code_runs(inside: Path, code: str) -> None:
     exec(compile(code, str(PAGE), "exec"), {})
 
 
+@pytest.mark.slow  # the contract by itself is what tests/contract runs
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("pytest ")])
 def test_its_contract_holds(folder: Path, command: str) -> None:
     done = subprocess.run(
