@@ -115,6 +115,20 @@ def test_an_interrupted_comparison_says_how_to_go_on(
     assert compare_cases(cases, tmp_path, 1, jobs=1).played == 2
 
 
+def test_what_is_finished_can_be_looked_at_while_the_rest_is_missing(
+    cases: list[Case], tmp_path: Path
+) -> None:
+    with pytest.raises(FedrecError, match="has no finished run of this comparison"):
+        compare_cases(cases, tmp_path / "none", 2, only_finished=True)
+    assert not (tmp_path / "none").exists()
+    compare_cases(cases[:1], tmp_path, 1, jobs=1, tables=False)
+    found = compare_cases(cases, tmp_path, 2, only_finished=True)
+    assert found.played == 0
+    assert [len(line.results) for line in found.lines] == [1, 0, 0]
+    assert found.lines[0].note == "1 of 2 seeds"
+    assert "not finished so far" in found.to_markdown()
+
+
 def test_a_damaged_result_is_measured_again(cases: list[Case], tmp_path: Path) -> None:
     (line,) = lines_of(cases[:1], tmp_path)
     (line.folders[0] / "result.json").write_text("{", encoding="utf-8")

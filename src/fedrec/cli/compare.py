@@ -22,6 +22,7 @@ Jobs = Annotated[
 Longest = Annotated[
     float | None, typer.Option(help="Leave out what would take more seconds a run, and say so.")
 ]
+Finished = Annotated[bool, typer.Option("--finished", help="Run nothing: lay out what is finished so far.")]
 
 
 def compare(
@@ -68,6 +69,7 @@ def compare(
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep what runs learned, to recommend or to look at.")
     ] = False,
+    finished: Finished = False,
     force: Annotated[
         bool, typer.Option("--force", help="Write over the tables of another comparison.")
     ] = False,
@@ -80,7 +82,18 @@ def compare(
     from fedrec.core.errors import FedrecError, Interrupted
 
     if grid is not None:
-        free = ("grid", "baseline", "out", "jobs", "threads", "longest", "keep_models", "force", "json")
+        free = (
+            "grid",
+            "baseline",
+            "out",
+            "jobs",
+            "threads",
+            "longest",
+            "keep_models",
+            "finished",
+            "force",
+            "json",
+        )
         for name in context.params:
             source = context.get_parameter_source(name)
             if name not in free and source is not None and source.name == "COMMANDLINE":
@@ -93,7 +106,7 @@ def compare(
                 rounds=rounds, clients=clients, channel=channel, epsilon=epsilon,  # type: ignore[arg-type]
                 eval_every=eval_every, patience=patience,
                 out=out, jobs=jobs, threads=threads, longest=longest, keep_models=keep_models,
-                force=force, changed=changed,
+                only_finished=finished, force=force, changed=changed,
             )  # fmt: skip
         except Interrupted as stop:
             interrupted = str(stop)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fedrec.cli.board import display
-from fedrec.cli.compare import Jobs
+from fedrec.cli.compare import Finished, Jobs
 from fedrec.cli.terminal import complain, console, say, say_json
 
 
@@ -26,6 +26,7 @@ def reproduce(
     ] = None,
     jobs: Jobs = None,
     threads: Annotated[int | None, typer.Option(help="Threads in all; results do not depend on it.")] = None,
+    finished: Finished = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
     ] = False,
@@ -39,7 +40,10 @@ def reproduce(
         return
     try:
         with display() as changed:
-            found = again(target, quick, out=out, page=page, jobs=jobs, threads=threads, changed=changed)
+            found = again(
+                target, quick, out=out, page=page, jobs=jobs, threads=threads, only_finished=finished,
+                changed=changed,
+            )  # fmt: skip
     except Interrupted as stop:
         complain(str(stop).replace("the same command", shlex.join(["fedrec", *sys.argv[1:]])))
         raise typer.Exit(130) from None

@@ -114,6 +114,7 @@ def compare(
     threads: int | None = None,
     longest: float | None = None,
     keep_models: bool = False,
+    only_finished: bool = False,
     force: bool = False,
     changed: Changed = lambda board, said: None,
 ) -> Comparison:
@@ -124,6 +125,7 @@ def compare(
     aggregated. ``baseline``, by default the first method, is what differences are tested against. ``grid`` is a
     TOML file that says all of this. ``jobs`` runs are made at a time, by default one a core where memory allows.
     ``longest``: a run that would take more seconds than this is left out, and the table says so.
+    ``only_finished``: nothing is run, what is finished is laid side by side.
     """
     if grid is not None:
         found, cases = read_grid(grid)
@@ -135,7 +137,7 @@ def compare(
         cases = product(border.several(methods), _several(data), protocol, settings, options, local)
     return compare_cases(
         cases, out, seeds, baseline=baseline, jobs=jobs, threads=threads, longest=longest,
-        keep_models=keep_models, force=force, changed=changed,
+        keep_models=keep_models, only_finished=only_finished, force=force, changed=changed,
     )  # fmt: skip
 
 
@@ -149,6 +151,7 @@ def compare_cases(
     threads: int | None = None,
     longest: float | None = None,
     keep_models: bool = False,
+    only_finished: bool = False,
     force: bool = False,
     changed: Changed = lambda board, said: None,
     tables: bool = True,
@@ -161,9 +164,9 @@ def compare_cases(
     if tables:
         _refuse_another(folder, cases, force)
     wanted = _jobs(cases, folder, chosen)
-    missing = [job for job in wanted if not _settled(job, keep_models, longest)]
+    missing = [] if only_finished else [job for job in wanted if not _settled(job, keep_models, longest)]
     board = Board(missing, how_many(jobs, len(missing)), changed=changed)
-    if missing or tables:
+    if (missing or tables) and not only_finished:
         make_folder(folder)
     try:
         play_all(board, threads=threads, keep_models=keep_models, longest=longest)
@@ -173,6 +176,8 @@ def compare_cases(
             f"the same command: {len(wanted) - left} of {len(wanted)} runs are finished"
         ) from None
     lines = [_line(case, [job for job in wanted if job.case is case], board, longest) for case in cases]
+    if only_finished and not any(line.results for line in lines):
+        raise FedrecError(f"{folder} has no finished run of this comparison: run it first")
     comparison = Comparison(lines, baseline, folder, len(board.took))
     if tables:
         with writing(folder):
@@ -227,6 +232,8 @@ def _line(case: Case, jobs: Sequence[Job], board: Board, longest: float | None) 
         except TooLong as error:
             failed = failed or str(error)
         failed = failed or board.failed.get(job) or str(read_failure(job.path).get("error", ""))
+    if not results:
+        failed = failed or "not finished so far"
     note = f"{len(results)} of {len(jobs)} seeds" if results and len(results) < len(jobs) else ""
     return Line(case, results, folders, failed, note)
 

@@ -51,9 +51,9 @@ class Reproduction:
             known = next((k for x in (paper, strict) if x and (k := self.target.published(x.case))), None)
             like = paper if paper is not None else strict  # which of the two the paper's protocol is
             assert like is not None
-            seeds = max(len(line.results) for line in by.values())
+            seeds = " / ".join(dict.fromkeys(str(len(x.results)) for x in (paper, strict) if x))
             cells = [data, f"`{name}`", " / ".join(printed(known)) if known else "-"]
-            cells += [_figures(paper), _differs(known, like), _figures(strict), str(seeds)]
+            cells += [_figures(paper), _differs(known, like), _figures(strict), seeds]
             rows.append(cells)
         return rows
 
@@ -116,16 +116,19 @@ def reproduce(
     page: str | Path | None = None,
     jobs: int | None = None,
     threads: int | None = None,
+    only_finished: bool = False,
     changed: Changed = lambda board, said: None,
 ) -> Reproduction:
     """Make the runs that are missing, and lay them beside what was published; all is written to ``out``.
 
-    ``quick``: one seed, ML-100K, and no run that takes more than three minutes.
+    ``quick``: one seed, ML-100K, and no run that takes more than three minutes. ``only_finished``: none is made, the
+    rows have the seeds that are there.
     """
     aim, folder = target(name), border.path_of("out", out)
     comparison = compare_cases(
         aim.cases(quick), folder, 1 if quick else aim.seeds, jobs=jobs, threads=threads,
-        longest=LONGEST if quick else None, keep_models=aim.models, changed=changed, tables=False,
+        longest=LONGEST if quick else None, keep_models=aim.models,
+        only_finished=only_finished, changed=changed, tables=False,
     )  # fmt: skip
     looks: dict[str, Look] = {}
     unseen = ""
