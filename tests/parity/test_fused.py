@@ -72,6 +72,12 @@ def test_fused_equals_plain(spec: str) -> None:
     assert_alike(*both(make(spec, settings_for(spec, dim=8)), parts))
 
 
+@pytest.mark.parametrize("spec", ["pfedrec", "fedrecon+dualper", "pfedrec+gel"])
+def test_own_rows_that_keep_a_share_of_their_move(spec: str) -> None:
+    parts = split(scalable(40, 40, 480), "strict", 0)
+    assert_alike(*both(make(spec, settings_for(spec, dim=8, mild=0.3)), parts))
+
+
 # Each way of local epochs; what wrappers do besides is the same as above.
 EPOCHS = ("fedmf", "pfedrec", "fedrecon", "fedmf+gel", "fedmf+recent")
 

@@ -30,6 +30,16 @@ from fedrec.study.tune import Tuned, tune  # noqa: E402
 SMALL: dict[str, Any] = {"rounds": 3, "settings": {"dim": 4}, "threads": 1}
 
 
+def test_trials_that_are_asked_for_come_after_the_defaults(small: Interactions, tmp_path: Path) -> None:
+    asked = [{"lr": 0.03, "weighting": "clients"}, {"fedrecon.eta": 5}]
+    found = tune("fedrecon", small, trials=3, out=tmp_path / "study", first=asked, **SMALL).frame
+    assert found["fedrecon.lr"].to_list() == [0.3, 0.03, 0.3]
+    assert found["fedrecon.weighting"].to_list() == ["examples", "clients", "examples"]
+    assert found["fedrecon.eta"].to_list() == [3, 3, 5]
+    with pytest.raises(FedrecError, match=r"first trial with fedrecon\.user_std is none of this search"):
+        tune("fedrecon", small, trials=3, out=tmp_path / "other", first=[{"user_std": 1}], **SMALL)
+
+
 @pytest.fixture
 def searched(small: Interactions, tmp_path: Path) -> Tuned:
     return tune("fedmf", small, trials=6, out=tmp_path / "study", **SMALL)
@@ -44,9 +54,7 @@ def test_ranges_stand_beside_the_settings() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in (*METHODS, *WRAPPERS) if n not in ("popularity", "counter", "dualper")]
-)
+@pytest.mark.parametrize("name", [n for n in (*METHODS, *WRAPPERS) if n not in ("popularity", "counter")])
 def test_every_method_can_be_searched(name: str) -> None:
     kind, found = find(name), []
     for field in own_fields(kind):

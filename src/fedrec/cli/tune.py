@@ -32,6 +32,12 @@ def tune(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Fix a setting, key=value; repeatable.")
     ] = None,
+    first: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A trial to make after that with the defaults, such as lr=0.03,eta=400; repeatable."
+        ),
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help=escape("Rounds of a trial [default: 100]."))] = None,
     seed: Annotated[int, typer.Option(help="Of the trials' runs and of the search.")] = 0,
     clients: Annotated[
@@ -56,6 +62,7 @@ def tune(
     from fedrec.study.tune import tune as search
 
     options: dict[str, Any] = {"settings": pairs(set_), "rounds": rounds, "seed": seed, "clients": clients}
+    options["first"] = [pairs(each.split(","), "--first", "lr=0.03,eta=400") for each in first or ()]
     options |= {"eval_every": eval_every, "patience": patience, "out": out}
     try:
         with _display() as heard:

@@ -37,6 +37,8 @@ def choose_engine(name: str, setting: Setting) -> Engine:
     else:
         file, _, runs = KERNELS[type(declared)].partition(":")
         engine: Engine = getattr(import_module(f"fedrec.clients.kernels.{file}"), runs)(declared, setting)
+        if isinstance(declared, LogLinear | Mlp) and declared.mild < 1:
+            engine = import_module("fedrec.clients.kernels.mild").MildClients(engine, declared.mild)
         reason = engine.why_not(setting.plan(1))
         if reason is None:
             return engine

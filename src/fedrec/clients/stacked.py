@@ -71,7 +71,8 @@ class Stacked:
 
         def end(shared: Params, whole: Params, p: Params, passes: Sequence[Batch]) -> tuple[Params, Params]:
             p, given = self.method.finish(p, passes), {**shared, **whole}
-            return p, self.method.send(given, p) if given else {}
+            sent = self.method.send(given, p) if given else {}
+            return self.method.keep(given, p), sent
 
         begun = vmap(receive, in_dims=(0, None, 0))(shared, whole, private)
         try:

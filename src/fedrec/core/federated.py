@@ -132,6 +132,7 @@ VERBS = (
     "receive",
     "finish",
     "send",
+    "keep",
     "uploads",
     "service",
 )

@@ -99,7 +99,8 @@ class GradientMethod(Federated):
     ) -> tuple[Params, Params, Any]:
         p, loss = self._descend(self.receive(shared, private), passes, plan)
         p = self.finish(p, passes)
-        return p, self.send(shared, p) if shared else {}, loss
+        sent = self.send(shared, p) if shared else {}
+        return self.keep(shared, p), sent, loss
 
     def batches(self, samples: Batch) -> Iterator[Batch]:
         """What a client steps on, one after the other: little is padding, as a block's clients are of a size."""
@@ -113,6 +114,10 @@ class GradientMethod(Federated):
     def send(self, shared: Params, p: Params) -> Params:
         """What leaves the client: how far it moved the shared slots."""
         return {name: p[name] - shared[name] for name in shared}
+
+    def keep(self, shared: Params, p: Params) -> Params:
+        """What the device ranks with and holds on to once it has sent: what it trained."""
+        return p
 
     def tables(self, p: Params) -> SimpleNamespace:
         """The arrays as attributes, those with a row per item indexed by item."""

@@ -20,6 +20,7 @@ class LogLinear:
     in_turn: bool = False  # the private part first, then the items at the new private part
     radius_private: float = 0.0  # sharpness-aware steps (FedRecGEL)
     radius_shared: float = 0.0
+    mild: float = 1.0  # share of its move that a device's own row keeps; all of it is sent
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class Mlp:
     radius_private: float = 0.0  # sharpness-aware steps (FedRecGEL)
     radius_shared: float = 0.0
     at_once: bool = False  # one step a pass, on the sum of its batches' mean losses
+    mild: float = 1.0  # share of its move that a device's own row keeps; all of it is sent
 
 
 @dataclass(frozen=True)

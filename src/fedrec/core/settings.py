@@ -22,6 +22,16 @@ class Search:
     log: bool = False
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The same for a setting that is one of several words: ``Annotated[Literal["a", "b"], Choice("a", "b")]``."""
+
+    options: tuple[str, ...]
+
+    def __init__(self, *options: str) -> None:
+        object.__setattr__(self, "options", options)
+
+
 class Settings(BaseModel):
     """Base of everything a user configures."""
 

@@ -133,6 +133,9 @@ class Wrapper(GradientMethod):
     def send(self, shared: Params, p: Params) -> Params:
         return self.base.send(shared, p)
 
+    def keep(self, shared: Params, p: Params) -> Params:
+        return self.base.keep(shared, p)
+
     def view(self) -> RanksWith:
         return self.base.view()
 

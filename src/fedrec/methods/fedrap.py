@@ -71,7 +71,10 @@ class FedRAP(GradientMethod):
     step_decay: float = Field(0.95, gt=0, le=1, description="both rates, after every step within a round")
     round_decay: float = Field(0.97, gt=0, le=1, description="both rates, after every round")
     weight_decay: float = Field(0.0, ge=0, description="L2 of w, b and of the rows that a client holds")
-    std: float = Field(0.1, ge=0, description="spread of C before the first round; D starts at zero")
+    std: float = Field(0.1, ge=0, description="spread of C before the first round")
+    std_personal: float = Field(
+        0.0, ge=0, description="spread of D before the first round, alike on all devices"
+    )
     batch_size: int = Field(2048, ge=1, description="samples per local step")
     epochs: int = Field(10, ge=1, description="passes over a client's samples in a round, at most")
     tolerance: float = Field(
@@ -90,8 +93,9 @@ class FedRAP(GradientMethod):
         if self.parts != "personal":
             slots["common"] = shared(catalog.n_items, self.dim, start=normal(self.std), rows=True)
         if self.parts != "common":
-            alone = normal(self.std) if self.parts == "personal" else zeros()
-            slots["personal"] = private(catalog.n_items, self.dim, start=alone, rows=True)
+            spread = self.std if self.parts == "personal" else self.std_personal
+            start = normal(spread) if spread > 0 else zeros()
+            slots["personal"] = private(catalog.n_items, self.dim, start=start, rows=True)
         return slots
 
     def uploads(self, catalog: Catalog) -> Uploads:

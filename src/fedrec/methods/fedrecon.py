@@ -14,7 +14,7 @@ from fedrec.core.federated import Group, Phase
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import LogLinear
 from fedrec.core.optim import SGD
-from fedrec.core.settings import Search
+from fedrec.core.settings import Choice, Search
 from fedrec.core.slots import Catalog, Slot, fresh, normal, shared, zeros
 from fedrec.core.upload import Uploads
 
@@ -41,7 +41,7 @@ class FedRecon(GradientMethod):
         10, ge=1, description="epochs on the support half, items frozen"
     )
     user_std: float = Field(0.1, ge=0, description="spread of a fresh user vector")
-    weighting: Literal["examples", "clients"] = Field(
+    weighting: Annotated[Literal["examples", "clients"], Choice("examples", "clients")] = Field(
         "examples",
         description="what a client counts by in the mean: its examples (the paper's), or all alike",
     )

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fedrec.core.federated import Group, RanksWith
+from fedrec.core.federated import Group, Params, RanksWith
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import Kernel, LogLinear, Mlp
 from fedrec.core.layers import mlp, mlp_names, mlp_slots
@@ -44,6 +44,12 @@ class PFedRec(GradientMethod):
     eta: Annotated[float, Search(5, 1000, log=True)] = Field(
         80.0, gt=0, description="item learning rate = lr × items of the catalogue × eta"
     )
+    mild: Annotated[float, Search(0.001, 1, log=True)] = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="share of its local move that an own row keeps to rank with; 1: all, the paper's",
+    )
 
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         items = {"items": shared(catalog.n_items, self.dim, start=normal(1.0), rows=True)}
@@ -59,8 +65,9 @@ class PFedRec(GradientMethod):
 
     def kernel(self, catalog: Catalog) -> Kernel | None:
         if self.hidden:
-            return Mlp("items", None, *mlp_names("score", len(self.hidden) + 1), in_turn=True)
-        return LogLinear("items", "score", "bias", in_turn=True)
+            names = mlp_names("score", len(self.hidden) + 1)
+            return Mlp("items", None, *names, in_turn=True, mild=self.mild)
+        return LogLinear("items", "score", "bias", in_turn=True, mild=self.mild)
 
     def recipe(self, catalog: Catalog) -> Recipe | None:
         if self.hidden:
@@ -76,6 +83,11 @@ class PFedRec(GradientMethod):
         return [
             [group] for group in groups
         ]  # line 9: the score function, then line 11: the items, at the new one
+
+    def keep(self, shared: Params, p: Params) -> Params:
+        if self.mild == 1:
+            return p
+        return {**p, "items": shared["items"] + self.mild * (p["items"] - shared["items"])}
 
     def view(self) -> RanksWith:
         return "tuned"  # the device's own copy of the items ranks

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedrec.core.errors import FedrecError
-from fedrec.core.settings import Search
+from fedrec.core.errors import FedrecError, nearest
+from fedrec.core.settings import Choice, Search
 from fedrec.core.wrapper import chain
-from fedrec.methods import expand, make, own_fields, qualified
+from fedrec.methods import expand, make, own_fields, qualified, settings_of
 
 DIGITS = 3  # that a number found has: more would promise too much
 
@@ -18,12 +19,14 @@ class Dimension:
     """A setting by its full name, where to look for it, and its default."""
 
     name: str
-    search: Search
+    search: Search | Choice
     whole: bool
     default: Any
 
     def suggest(self, trial: Any) -> Any:
         """A value for a trial of Optuna; a word such as ``auto`` competes with the numbers."""
+        if isinstance(self.search, Choice):
+            return trial.suggest_categorical(self.name, list(self.search.options))
         low, high, log = self.search.low, self.search.high, self.search.log
         if self.word and trial.suggest_categorical(f"{self.name}={self.word}", [True, False]):
             return self.word
@@ -36,12 +39,18 @@ class Dimension:
         """A default that is no number; empty where it is one."""
         return self.default if isinstance(self.default, str) else ""
 
-    @property
-    def start(self) -> dict[str, Any]:
-        """The default as Optuna's parameters: at the border where it lies beyond."""
+    def at(self, value: Any) -> dict[str, Any]:
+        """A value as Optuna's parameters: at the border where it lies beyond."""
+        if isinstance(self.search, Choice):
+            return {self.name: value}
         if self.word:
-            return {f"{self.name}={self.word}": True}
-        inside = min(max(self.default, self.search.low), self.search.high)
+            named = f"{self.name}={self.word}"
+            return {named: True} if value == self.word else {named: False, **self._number(value)}
+        return self._number(value)
+
+    def _number(self, value: Any) -> dict[str, Any]:
+        assert isinstance(self.search, Search)
+        inside = min(max(value, self.search.low), self.search.high)
         return {self.name: int(inside) if self.whole else float(inside)}
 
 
@@ -52,7 +61,7 @@ def space(spec: str, fixed: dict[str, Any]) -> list[Dimension]:
     for part in reversed(list(chain(method))):
         for name in own_fields(type(part)):
             field = type(part).model_fields[name]
-            ranges = [each for each in field.metadata if isinstance(each, Search)]
+            ranges = [each for each in field.metadata if isinstance(each, Search | Choice)]
             if ranges and f"{part.name}.{name}" not in kept:
                 whole = field.annotation is int
                 found.append(Dimension(f"{part.name}.{name}", ranges[0], whole, getattr(part, name)))
@@ -62,6 +71,20 @@ def space(spec: str, fixed: dict[str, Any]) -> list[Dimension]:
             "as in lr: Annotated[float, Search(0.01, 1, log=True)]"
         )
     return found
+
+
+def parameters(
+    spec: str, fixed: dict[str, Any], dimensions: list[Dimension], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A trial with some settings, the others as they are by default, as Optuna's parameters."""
+    named = full_names(spec, dict(given))
+    for name in named:
+        if name not in (each.name for each in dimensions):
+            raise FedrecError(
+                f"a first trial with {name} is none of this search: {nearest(name, [d.name for d in dimensions])}"
+            )
+    values = settings_of(make(spec, {**fixed, **named}))
+    return {name: value for each in dimensions for name, value in each.at(values[each.name]).items()}
 
 
 def full_names(spec: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +122,7 @@ def tune(
     trials: int = 40,
     *,
     settings: Mapping[str, Any] | None = None,
+    first: Sequence[Mapping[str, Any]] = (),
     rounds: int | None = None,
     seed: int = 0,
     clients: float | int | None = None,
@@ -133,12 +134,13 @@ def tune(
 ) -> Tuned:
     """Search for settings until the study has so many trials; ``settings`` are fixed.
 
-    The first trial has the defaults. Trials that fall behind the median of others in the same round are stopped.
+    The first trial has the defaults, those after it what ``first`` says.
+    Trials that fall behind the median of others in the same round are stopped.
     Started again, or in another process, it goes on with the same study.
     """
     trials, threads = border.whole("trials", trials, 1), border.threads_or_all(threads)
     tuned, loaded = open_study(
-        method, data, protocol, trials, settings=settings, rounds=rounds, seed=seed, clients=clients,
+        method, data, protocol, trials, settings=settings, first=first, rounds=rounds, seed=seed, clients=clients,
         eval_every=eval_every, patience=patience, out=out,
     )  # fmt: skip
     dimensions = space.space(method, tuned.fixed)
@@ -159,7 +161,7 @@ def tune(
 
 def open_study(
     method: str, data: Any, protocol: str, trials: int, *, settings: Mapping[str, Any] | None,
-    out: str | Path | None, **options: Any,
+    out: str | Path | None, first: Sequence[Mapping[str, Any]] = (), **options: Any,
 ) -> tuple[Tuned, Interactions]:  # fmt: skip
     """The study of a search, new or gone on with, checked; and the data."""
     optuna = _optuna()
@@ -167,6 +169,7 @@ def open_study(
     found = described(method, data, protocol, settings=fixed, **options)
     asked = data if isinstance(data, str) else found.data.name
     dimensions = space.space(method, fixed)
+    begun = [space.parameters(method, fixed, dimensions, each) for each in ({}, *first)]
     about = {name: v for name, v in found.config.table().items() if name not in NO_MATTER}
     about |= {"search": space.described(dimensions)}
     if out is None:
@@ -186,18 +189,19 @@ def open_study(
             raise FedrecError(
                 f"{folder / 'study.db'} is damaged or no study: choose another --out"
             ) from error
-        _same_or_new(study, about, dimensions, folder)
+        _same_or_new(study, about, begun, folder)
     rounds = found.config.rounds or 1
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=UNPRUNED, n_warmup_steps=rounds // 5)
     return Tuned(found.config, asked, fixed, study, folder, trials), found.data
 
 
-def _same_or_new(study: Any, about: dict[str, Any], dimensions: list[Any], folder: Path) -> None:
+def _same_or_new(study: Any, about: dict[str, Any], first: list[dict[str, Any]], folder: Path) -> None:
     """A study goes on with what it was begun with, or it is another."""
     before = study.user_attrs.get("about")
     if before is None:
         study.set_user_attr("about", json.dumps(about, sort_keys=True))
-        study.enqueue_trial({name: value for each in dimensions for name, value in each.start.items()})
+        for values in first:
+            study.enqueue_trial(values)
         return
     then = json.loads(before)
     now = json.loads(json.dumps(about))

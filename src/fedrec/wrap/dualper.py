@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Group, Params, Phase, RanksWith
@@ -16,6 +19,7 @@ from fedrec.core.gradient import Loss
 from fedrec.core.kernel import Kernel, LogLinear, Mixed, Mlp
 from fedrec.core.method import Method
 from fedrec.core.recipe import Recipe
+from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog
 from fedrec.core.wrapper import Wrapper, sends_gradients
 
@@ -26,6 +30,13 @@ class DualPer(Wrapper):
     use_when: ClassVar[str] = "you want each client to rank with item rows it has tuned itself"
     seams: ClassVar[tuple[str, ...]] = ("step", "view")
     by_turns: ClassVar[bool] = True
+
+    mild: Annotated[float, Search(0.001, 1, log=True)] = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="share of its local move that an own row keeps to rank with; 1: all, the paper's",
+    )
 
     def __init__(self, base: Method, **settings: Any) -> None:
         super().__init__(base, **settings)
@@ -43,7 +54,9 @@ class DualPer(Wrapper):
         base = self.base.kernel(catalog)
         if isinstance(base, Mixed):
             return replace(base, base=replace(base.base, in_turn=True))
-        return replace(base, in_turn=True) if isinstance(base, LogLinear | Mlp) else None
+        if not isinstance(base, LogLinear | Mlp):
+            return None
+        return replace(base, in_turn=True, mild=base.mild * self.mild)
 
     def recipe(self, catalog: Catalog) -> Recipe | None:
         return self.base.recipe(catalog)  # of the two turns a newcomer takes the private one
@@ -56,12 +69,22 @@ class DualPer(Wrapper):
             p, value = self.base.step(loss, p, part)
         return p, value
 
-    def view(self) -> RanksWith:
-        """The tuned copy of the items, where the base tunes one; else whatever its devices keep."""
+    def keep(self, shared: Params, p: Params) -> Params:
+        p = self.base.keep(shared, p)
+        if self.mild == 1:
+            return p
+        return p | {n: shared[n] + self.mild * (p[n] - shared[n]) for n in self.tuned}
+
+    @cached_property
+    def tuned(self) -> list[str]:
+        """Tables of the server that a client moves."""
         slots = self.slots(Catalog(1, 1))
         moved = [n for phase in self.plan(Catalog(1, 1), 1) for g in phase.groups for n in g.names]
-        tuned = any(slots[n].rows and slots[n].owner == "shared" for n in moved)
-        return "tuned" if tuned else self.base.view()
+        return [n for n in dict.fromkeys(moved) if slots[n].rows and slots[n].owner == "shared"]
+
+    def view(self) -> RanksWith:
+        """The tuned copy of the items, where the base tunes one; else whatever its devices keep."""
+        return "tuned" if self.tuned else self.base.view()
 
 
 def _parts(groups: Sequence[Group]) -> list[list[Group]]:

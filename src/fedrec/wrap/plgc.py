@@ -122,6 +122,7 @@ class PLGC(Wrapper):
         if base.radius_private > 0 or base.radius_shared > 0:  # steps at perturbed points have none either
             return None
         share = self.share if self.balance == "fixed" else None
+        base = replace(base, mild=1.0)  # of rows that are tuned and forgotten: here the device keeps its own
         return Mixed(base, tuple(self.shared_tables.items()), "mix", share, self.redundancy, self.gamma)
 
     def recipe(self, catalog: Catalog) -> Recipe | None:
