@@ -43,6 +43,7 @@ COMMAND = re.compile(r"^(?:\$ )?((?:fedrec|make|pip|python|tensorboard) .*)$", f
 STANDS_FOR = {
     "runs/…": "runs/some",
     "export RUN": "export runs/some",
+    "page RUN": "page runs/some",
     "users=1_000_000, items=100_000, interactions=50_000_000": "users=100, items=200, interactions=2_000",
     "PFedRec(dim=32)": "PFedRec(dim=4)",
     "rounds=100": "rounds=2",
@@ -61,6 +62,7 @@ QUICKER = {
 BEFORE = {
     "README.md": ["run fedmf --data demo --out runs/some"],
     "docs/export.md": ["run fedals --data ml-100k --out runs/some"],
+    "docs/page.md": ["run fedals --data ml-100k --out runs/some"],
     "docs/report.md": [
         *(f"run {m} --data ml-100k --seed {s} --out runs/{m}-{s}" for m in ("fedmf", "pfedrec") for s in (0, 1)),
         *(f"run {m} --data ml-100k --out runs/demo-1/strict/{m}" for m in ("ease", "fedmf")),

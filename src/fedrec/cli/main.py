@@ -18,6 +18,7 @@ from fedrec.cli import (
     doctor,
     methods,
     node,
+    page,
     recommend,
     report,
     reproduce,
@@ -45,6 +46,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)
+app.command("page")(page.page)
 app.command("report")(report.report)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)

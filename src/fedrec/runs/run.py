@@ -32,9 +32,10 @@ from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History
 from fedrec.runs.rerun import same_again
 from fedrec.runs.train import Training
-from fedrec.serve.export import export
+from fedrec.serve.export import Export, exported, write_export
 from fedrec.serve.join import join, newcomers
 from fedrec.serve.models import load_model, save_model
+from fedrec.serve.page import Page, page, write_page
 from fedrec.serve.recipes import for_device, for_yardstick
 from fedrec.serve.recommend import (
     at_least_one,
@@ -253,6 +254,19 @@ class Run:
     def export(self, path: str | Path) -> Path:
         """What a device needs to recommend without the server: plain arrays and a recipe, in one file."""
         path = path_of("path", path)
+        return write_export(path, self._exported())
+
+    def page(self, path: str | Path | None = None, *, half: bool = False, force: bool = False) -> Page:
+        """The run as a page in which a visitor is recommended something on their own device; written to ``path``,
+        a file, or a folder for a web server (a name that does not end in .html)."""
+        place = None if path is None else path_of("path", path)
+        site = place is None or place.suffix not in (".html", ".htm")
+        made = page(self._exported(), self.split.data.name, self.method.label, half=half, worker=site)
+        if place is not None:
+            write_page(place, made, force)
+        return made
+
+    def _exported(self) -> Export:
         if self.federated is None:
             assert isinstance(self.method, Central)
             found, round = for_yardstick(self.method, self.scorer()), self.result["selected_round"]
@@ -261,7 +275,7 @@ class Run:
             state = self.federated.selected.moment.server
             negatives = self.split.protocol.negatives_per_positive
             found, round = for_device(self.federated.server, state, negatives), state.round
-        return export(path, found, self.split, self.config.method, self.result["settings"], round)
+        return exported(found, self.split, self.config.method, self.result["settings"], round)
 
     def _user(self, user: Any) -> int:
         ids = self.user_ids

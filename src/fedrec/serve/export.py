@@ -7,6 +7,7 @@ raw arrays. NumPy alone reads it in a few lines, and so does a browser; docs/exp
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,28 @@ from fedrec.data.split import Split
 from fedrec.serve.recipes import Exported
 
 FORMAT = "fedrec 2"
-TYPES = {"float32": "F32", "int32": "I32", "int64": "I64"}
+TYPES = {"float32": "F32", "float16": "F16", "int32": "I32", "int64": "I64"}
 ALIGN = 8  # a browser maps an array without copying where it starts at a multiple of its item size
 
 
-def export(
-    path: Path, found: Exported, split: Split, spec: str, settings: dict[str, Any], round: int | None
-) -> Path:
-    """Write what a device needs to recommend without the server; a file that exists is not replaced."""
-    if path.exists():
-        raise FedrecError(f"{path} exists already: choose another file")
+@dataclass(frozen=True, eq=False)
+class Export:
+    """What a device needs to recommend without the server."""
+
+    arrays: dict[str, NDArray[Any]]
+    recipe: dict[str, Any]
+    about: dict[str, str]
+    n_items: int
+
+    def with_arrays(self, arrays: dict[str, NDArray[Any]]) -> Export:
+        return replace(self, arrays=arrays)
+
+    def packed(self) -> bytes:
+        return pack(self.arrays, self.about)
+
+
+def exported(found: Exported, split: Split, spec: str, settings: dict[str, Any], round: int | None) -> Export:
+    """Arrays and recipe with the catalogue and what made them."""
     data = split.data
     popularity = np.bincount(split.trained.items, minlength=data.n_items).astype(np.int32)
     about = {
@@ -42,9 +55,16 @@ def export(
         "items": json.dumps(data.item_ids.tolist(), ensure_ascii=False),
         "titles": json.dumps([data.title(i) for i in range(data.n_items)], ensure_ascii=False),
     }
+    return Export({**found.arrays, "popularity": popularity}, found.recipe, about, data.n_items)
+
+
+def write_export(path: Path, made: Export) -> Path:
+    """As one file; a file that exists is not replaced."""
+    if path.exists():
+        raise FedrecError(f"{path} exists already: choose another file")
     try:
         with replacing(path) as file:
-            file.write(pack({**found.arrays, "popularity": popularity}, about))
+            file.write(made.packed())
     except OSError as error:
         raise FedrecError(f"cannot write {path}: {error.strerror}") from None
     return path
