@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedrec.runs.api import resume as resume
     from fedrec.runs.api import run as run
     from fedrec.runs.run import Run as Run
+    from fedrec.study.attacks.attack import attack as attack
     from fedrec.study.compare import Comparison as Comparison
     from fedrec.study.compare import compare as compare
     from fedrec.study.tune import tune as tune
@@ -32,6 +33,7 @@ _PLACES = {
     "split": "fedrec.data.split",
     "Protocol": "fedrec.core.protocol",
     "Run": "fedrec.runs.run",
+    "attack": "fedrec.study.attacks.attack",
     "compare": "fedrec.study.compare",
     "Comparison": "fedrec.study.compare",
     "tune": "fedrec.study.tune",

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fedrec.cli import (
+    attack,
     bench,
     compare,
     data,
@@ -48,6 +49,7 @@ app.command("similar")(recommend.similar)
 app.command("export")(recommend.export)
 app.command("page")(page.page)
 app.command("report")(report.report)
+app.command("attack")(attack.attack)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
