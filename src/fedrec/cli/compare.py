@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec.cli.board import display
-from fedrec.cli.run import pairs
+from fedrec.cli.run import Preset, pairs
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def compare(
             "--set", help="A setting, METHOD.key=value, or key=value for all that have it; repeatable."
         ),
     ] = None,
+    preset: Preset = None,
     local: Annotated[
         bool, typer.Option("--local", help="Add the controls: the same models, never aggregated.")
     ] = False,
@@ -102,7 +103,7 @@ def compare(
         try:
             found = fedrec.compare(
                 methods or (), data or ["demo"], protocol, seeds,
-                settings=pairs(set_, "--set", "fedmf.dim=64"), local=local, baseline=baseline, grid=grid,
+                settings=pairs(set_, "--set", "fedmf.dim=64"), preset=preset, local=local, baseline=baseline, grid=grid,
                 rounds=rounds, clients=clients, channel=channel, epsilon=epsilon,  # type: ignore[arg-type]
                 eval_every=eval_every, patience=patience,
                 out=out, jobs=jobs, threads=threads, longest=longest, keep_models=keep_models,

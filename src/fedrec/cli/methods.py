@@ -88,27 +88,31 @@ def _short(names: list[str]) -> str:
 
 
 def _settings(name: str) -> dict[str, Any]:
+    from fedrec.core.wrapper import Wrapper
     from fedrec.methods import expand, find, make, own_fields, settings_of
+    from fedrec.methods.presets import NAMES, preset
 
-    parts = []
-    spec, chosen = expand(name)
-    published = settings_of(make(name)) if chosen else {}  # a name for a setting has defaults of its own
+    parts, spec = [], expand(name)[0]
+    alone = issubclass(find(spec.partition("+")[0]), Wrapper)  # a wrapper by itself is no method yet
+    presets = {} if alone else {each: preset(name, each) for each in NAMES}
+    values = {each: settings_of(make(name, found.settings)) for each, found in presets.items()}
     for part in spec.split("+"):
         kind = find(part)
-        fields = [
-            {
-                "name": field,
-                "default": list(value)
-                if isinstance(
-                    value := published.get(f"{part}.{field}", kind.model_fields[field].default), tuple
-                )
-                else value,
-                "description": kind.model_fields[field].description or "",
-            }
-            for field in own_fields(kind)
-        ]
+        fields = []
+        for field in own_fields(kind):
+            full, usual = f"{part}.{field}", kind.model_fields[field].default
+            default, honest = (_plain(values.get(each, {}).get(full, usual)) for each in NAMES)
+            facts = {"name": field, "default": default, "honest": honest}
+            fields.append({**facts, "description": kind.model_fields[field].description or ""})
         parts.append({"name": part, "citation": kind.citation, "about": _about(kind), "settings": fields})
-    return {"method": name, "parts": parts}
+    sources = {
+        each: {"rounds": found.rounds, "source": list(found.source)} for each, found in presets.items()
+    }
+    return {"method": name, "parts": parts, "presets": sources}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _about(kind: type) -> str:
@@ -126,15 +130,23 @@ def _settings_tables(facts: dict[str, Any]) -> list[Any]:
     from rich.table import Table
     from rich.text import Text
 
+    def text(value: Any) -> str:
+        return (",".join(map(str, value)) if isinstance(value, list) else str(value)) or "(none)"
+
     shown: list[Any] = []
     for part in facts["parts"]:
+        two = any(field["default"] != field["honest"] for field in part["settings"])
         table = Table(box=None, pad_edge=False)
-        for column in ("setting", "default", "meaning"):
+        for column in ("setting", *(("paper", "honest") if two else ("default",)), "meaning"):
             table.add_column(column)
         for field in part["settings"]:
-            default = field["default"]
-            text = ",".join(map(str, default)) if isinstance(default, list) else str(default)
-            table.add_row(field["name"], text or "(none)", field["description"])
+            values = [text(field["default"])]
+            if two:
+                values.append(text(field["honest"]) if field["honest"] != field["default"] else "")
+            table.add_row(field["name"], *values, field["description"])
         shown += [Text(part["name"], style="bold"), Text(_flowing(part["about"]) + "\n")]
         shown.append(table if part["settings"] else Text("It has no settings."))
+    for name, told in facts["presets"].items():
+        rounds = f", {told['rounds']} rounds" if told["rounds"] else ""
+        shown += [Text(f"preset {name}{rounds}: {source}") for source in told["source"]]
     return shown

@@ -21,6 +21,17 @@ LOADED = ("user", "item", "time", "items", "min_rating", "core")  # options of f
 Rounds = Annotated[int | None, typer.Option(help=escape("Rounds of a federated method [default: 100]."))]
 
 
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help=escape(
+            "Settings to begin with: paper, as published, or honest, searched on validation without a leak "
+        )
+        + escape("[default: the protocol's].")
+    ),
+]
+
+
 def run(
     context: typer.Context,
     method: Annotated[
@@ -47,6 +58,7 @@ def run(
     rounds: Rounds = None,
     seed: Annotated[int, typer.Option(help="Everything random is a function of it.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
+    preset: Preset = None,
     clients: Annotated[
         str | None,
         typer.Option(help=escape("Clients per round: a fraction (0.1) or a number (94) [default: all].")),
@@ -138,6 +150,7 @@ def run(
                 rounds,
                 seed,
                 settings=pairs(set_),
+                preset=preset,
                 engine=engine,
                 threads=threads,
                 clients=clients,
@@ -218,6 +231,7 @@ def _refuse_changes(
     for key in (key for key, value in kept.items() if asked[key] != value):
         raise FedrecError(f"{folder} was made with {key}={kept[key]}: a resumed run keeps its settings")
     names = (
+        "preset",
         "seed",
         "clients",
         "view",

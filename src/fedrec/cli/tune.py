@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedrec.cli.run import pairs
+from fedrec.cli.run import Preset, pairs
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 from fedrec.study.processes import WORKER, apart, close, environment, interrupt
 
@@ -32,6 +32,7 @@ def tune(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Fix a setting, key=value; repeatable.")
     ] = None,
+    preset: Preset = None,
     first: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,7 +62,13 @@ def tune(
     from fedrec.study.tune import open_study
     from fedrec.study.tune import tune as search
 
-    options: dict[str, Any] = {"settings": pairs(set_), "rounds": rounds, "seed": seed, "clients": clients}
+    options: dict[str, Any] = {
+        "settings": pairs(set_),
+        "preset": preset,
+        "rounds": rounds,
+        "seed": seed,
+        "clients": clients,
+    }
     options["first"] = [pairs(each.split(","), "--first", "lr=0.03,eta=400") for each in first or ()]
     options |= {"eval_every": eval_every, "patience": patience, "out": out}
     try:
@@ -81,6 +88,7 @@ def tune(
 def _together(tuned: Tuned, jobs: int, threads: int | None, heard: Heard) -> None:
     """The same command in several processes; they share the study, and end with this one."""
     from fedrec.core.errors import FedrecError, Interrupted
+    from fedrec.methods.presets import preset as named
     from fedrec.runs.border import threads_or_all
 
     config = tuned.config
@@ -91,6 +99,8 @@ def _together(tuned: Tuned, jobs: int, threads: int | None, heard: Heard) -> Non
     for option in ("rounds", "clients", "patience"):
         if (value := getattr(config, option)) is not None:
             command += [f"--{option}", str(value)]
+    if config.preset and not named(config.method, config.preset).contradicted(config.method, tuned.fixed):
+        command += ["--preset", config.preset]
     command += [word for name, value in tuned.fixed.items() for word in ("--set", f"{name}={value}")]
     workers = [
         subprocess.Popen(

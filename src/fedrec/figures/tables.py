@@ -64,6 +64,8 @@ def about(result: dict[str, Any]) -> str:
         f"negatives from {rule['negatives_from']} items"
         + ("" if result["all_data"] or _private(result) else f"; selected on validation {rule['select_on']}")
     ]
+    if said := preset_words(result):
+        lines.append(said)
     if result["selected_round"] is not None and result["view"] is None:
         lines.append(
             f"round {result['selected_round']} of {result['rounds']}, each one pass over the data; "
@@ -95,6 +97,14 @@ def about(result: dict[str, Any]) -> str:
     if result["run"]:
         lines.append(f"saved in {result['run']}")
     return "\n".join(lines)
+
+
+def preset_words(result: dict[str, Any]) -> str:
+    """Which preset the settings began with, and what was changed of it; empty where there is none."""
+    name, changed = result.get("preset"), result.get("preset_changed")
+    if not name:
+        return ""
+    return f"preset {name}" + (f", but for {', '.join(changed)}" if changed else "")
 
 
 def _private(result: dict[str, Any]) -> bool:

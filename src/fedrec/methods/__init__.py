@@ -93,6 +93,11 @@ def qualified(spec: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {f"{owners[key]}.{key}" if key in owners else key: value for key, value in settings.items()}
 
 
+def full_names(spec: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by their full names, ``fedmf.lr`` for ``lr``."""
+    return qualified(expand(spec)[0], settings)
+
+
 def find(name: str) -> type[Method]:
     """The class of a method or wrapper, or of one's own as ``file.py:Class``."""
     place = {**METHODS, **WRAPPERS}.get(name)

@@ -44,6 +44,7 @@ def run(
     seed: int = 0,
     *,
     settings: dict[str, Any] | None = None,
+    preset: str | None = None,
     engine: str = "auto",
     threads: int | None = None,
     clients: float | int | str | None = None,
@@ -64,6 +65,7 @@ def run(
 ) -> Run:
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
+    A method by name begins with the settings of its ``preset``: "paper" under the protocol paper, else "honest".
     ``data`` are Interactions, or what ``fedrec.load`` takes: a name, a path or a frame of polars or pandas.
     ``out=True`` makes a new folder under ``runs/``. The reported round is selected on validation; test is
     read for that round only. With ``all_data`` nothing is held out: the last round ranks, for people, and there are
@@ -75,9 +77,9 @@ def run(
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
     check_logs(logs := border.texts(log))
     method, data, config = described(
-        method, data, protocol, rounds, seed, settings=settings, engine=engine, clients=clients, channel=channel,
-        epsilon=epsilon, delta=delta, view=view, local=local, eval_every=eval_every, patience=patience, k=k,
-        all_data=all_data, start=_name_of(start),
+        method, data, protocol, rounds, seed, settings=settings, preset=preset, engine=engine, clients=clients,
+        channel=channel, epsilon=epsilon, delta=delta, view=view, local=local, eval_every=eval_every, patience=patience,
+        k=k, all_data=all_data, start=_name_of(start),
     )  # fmt: skip
     parts = split(data, config.protocol, config.seed, hold_out=not config.all_data)
     earlier = start if isinstance(start, Run) or start is None else open(start)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedrec.core.protocol import PROTOCOLS, Protocol
 from fedrec.methods import make, settings_of
+from fedrec.methods.presets import implied, preset
 from fedrec.runs.config import RunConfig
 
 
@@ -25,6 +26,15 @@ def command_of(config: RunConfig) -> str:
     words += ["--engine", config.engine] if config.engine != "auto" else []
     words += [flag for flag, on in (("--local", config.local), ("--all-data", config.all_data)) if on]
     usual = settings_of(make(config.method))
+    if config.preset is not None:
+        found = preset(config.method, config.preset)
+        named = config.protocol.name.partition("+")[0] in PROTOCOLS
+        usually = implied(config.method, config.protocol) if named else ""
+        if config.preset != usually and not found.contradicted(config.method, config.settings):
+            words += ["--preset", config.preset]
+        elif usually:
+            found = preset(config.method, usually)
+        usual |= found.settings
     for name, value in config.settings.items():
         if _plain(usual.get(name)) != _plain(value):
             words += ["--set", f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"]

@@ -21,6 +21,10 @@ class RunConfig(Settings):
     fedrec: str = Field(description="version that made the run")
     method: str
     settings: dict[str, Any] = Field(default_factory=dict)
+    preset: str | None = Field(
+        None,
+        description="which of the method's presets its settings began with; none: given in Python, or private",
+    )
     data: str
     source: str | None = Field(None, description="what the data were loaded from; none: given in Python")
     load: dict[str, Any] = Field(

@@ -17,6 +17,7 @@ from fedrec.core.protocol import protocol as named_protocol
 from fedrec.data.interactions import Interactions
 from fedrec.methods import named_by_alias, settings_of, spec_of, usual_clients
 from fedrec.methods.central.base import Central, CentralInRounds
+from fedrec.methods.presets import Preset, check_preset, chosen
 from fedrec.runs import border
 from fedrec.runs.config import RunConfig, fingerprint
 from fedrec.runs.data import loaded, origin_of
@@ -39,6 +40,7 @@ def described(
     seed: int = 0,
     *,
     settings: dict[str, Any] | None = None,
+    preset: str | None = None,
     engine: str = "auto",
     clients: float | int | str | None = None,
     channel: Sequence[str] = (),
@@ -54,7 +56,13 @@ def described(
 ) -> Described:
     """What ``fedrec.run`` takes, checked; a mistake is one sentence."""
     name = method if isinstance(method, str) and named_by_alias(method) else None
-    method, protocol = border.method_of(method, settings), border.check_protocol(protocol)
+    protocol = named_protocol(border.check_protocol(protocol))
+    found = _preset(method, border.settings_of(settings), preset, protocol, epsilon)
+    if found is not None:
+        assert isinstance(method, str)
+        settings = found.under(method, border.settings_of(settings))
+        rounds = found.rounds if rounds is None else rounds
+    method = border.method_of(method, settings)
     channel = border.texts(channel)
     if epsilon is not None:
         check_numbers(border.number("--epsilon", epsilon), None, 1)
@@ -69,10 +77,11 @@ def described(
         fedrec=fedrec.__version__,
         method=name or spec_of(method),
         settings=settings_of(method),
+        preset=found and found.name,
         data=data.name,
         **origin_of(data),
         fingerprint=fingerprint(data),
-        protocol=named_protocol(protocol),
+        protocol=protocol,
         seed=seed,
         rounds=_rounds(method, rounds),
         engine=engine,
@@ -90,6 +99,19 @@ def described(
     )
     _refuse_what_does_not_apply(method, config)
     return Described(method, data, config)
+
+
+def _preset(
+    method: Any, settings: dict[str, Any], asked: Any, protocol: Protocol, epsilon: float | None
+) -> Preset | None:
+    """The preset of a run; none where a method is given as an object, or made private."""
+    if asked is not None and epsilon is not None:
+        raise FedrecError("--epsilon makes settings of its own: leave --preset out")
+    if not isinstance(method, str):
+        if asked is not None:
+            raise FedrecError(f"a preset is for a method by name, such as 'fedmf': leave preset={asked} out")
+        return None
+    return None if epsilon is not None else chosen(method, check_preset(asked), protocol, settings)
 
 
 def _clients(clients: float | int | str | None, name: str | None, local: bool) -> float | int | str | None:

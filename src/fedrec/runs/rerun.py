@@ -9,6 +9,7 @@ import fedrec
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.files import read_toml
 from fedrec.core.protocol import Protocol, protocol
+from fedrec.methods.presets import check_preset, preset
 from fedrec.runs.config import RunConfig
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ def rerun(config: dict[str, Any], data: Any, **options: Any) -> Run:
     asked = {n: v for n, v in config.items() if n not in (*FACTS, "data", "method")}
     how = asked.pop("protocol", "strict")
     how = protocol(Protocol(**how) if isinstance(how, dict) else how)
+    name = check_preset(asked.get("preset"))
+    if name and preset(config["method"], name).contradicted(config["method"], asked.get("settings", {})):
+        del asked["preset"]  # it was changed, as one may be that goes with the protocol: so it is again
     return fedrec.run(config["method"], data, how, **{**asked, **options})
 
 

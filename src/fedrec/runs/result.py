@@ -23,6 +23,7 @@ from fedrec.evaluate.controls import controls
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import Measured
 from fedrec.methods import named_by_alias
+from fedrec.methods.presets import preset
 from fedrec.runs.config import RunConfig
 from fedrec.runs.history import History
 from fedrec.runs.train import Training
@@ -96,6 +97,8 @@ def result_of(
     return {
         "method": config.method if named_by_alias(config.method) else method.label,
         "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
+        "preset": config.preset,
+        "preset_changed": _changed(config),
         "resolved": _resolved(training),
         "data": config.data,
         "protocol": config.protocol.name,
@@ -158,6 +161,13 @@ def _knew_less(method: Method, config: RunConfig) -> str:
         f"Protocol {config.protocol.name} lets a device know its validation item when the test item is ranked; "
         f"{method.label} cannot use it without training, and ranked from the training items alone."
     )
+
+
+def _changed(config: RunConfig) -> list[str]:
+    """Settings of the preset in whose place others were given."""
+    if config.preset is None:
+        return []
+    return sorted(preset(config.method, config.preset).contradicted(config.method, config.settings))
 
 
 def _resolved(training: Training | None) -> dict[str, float]:

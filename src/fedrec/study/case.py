@@ -25,7 +25,7 @@ from fedrec.runs.folder import RunFolder, digest
 
 K = 10  # length of the lists that are compared
 # What says where data came from and which fix of a version made the run: it decides no figure.
-NO_MATTER = ("fedrec", "data", "source", "load", "start_leaks")
+NO_MATTER = ("fedrec", "preset", "data", "source", "load", "start_leaks")
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ def compare(
     seeds: int | Sequence[int] = 5,
     *,
     settings: Mapping[str, Any] | None = None,
+    preset: str | None = None,
     local: bool = False,
     baseline: str | None = None,
     grid: str | Path | None = None,
@@ -132,7 +133,7 @@ def compare(
         seeds, baseline = found.seeds, baseline or found.baseline
     else:
         options = {"rounds": rounds, "clients": clients, "channel": channel, "epsilon": epsilon}
-        options |= {"eval_every": eval_every, "patience": patience}
+        options |= {"eval_every": eval_every, "patience": patience, "preset": preset}
         settings = border.settings_of(settings)
         cases = product(border.several(methods), _several(data), protocol, settings, options, local)
     return compare_cases(

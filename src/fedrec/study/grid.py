@@ -41,6 +41,7 @@ class Options(Settings):
     epsilon: float | None = None
     delta: float | None = None
     view: str | None = None
+    preset: str | None = None
     eval_every: int | None = None
     patience: int | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.settings import Choice, Search
 from fedrec.core.wrapper import chain
-from fedrec.methods import expand, make, own_fields, qualified, settings_of
+from fedrec.methods import full_names, make, own_fields, settings_of
 
 DIGITS = 3  # that a number found has: more would promise too much
 
@@ -54,9 +54,9 @@ class Dimension:
         return {self.name: int(inside) if self.whole else float(inside)}
 
 
-def space(spec: str, fixed: dict[str, Any]) -> list[Dimension]:
-    """All settings of a method and its wrappers that have a range and are not fixed."""
-    method, kept = make(spec, fixed), full_names(spec, fixed)
+def space(spec: str, fixed: dict[str, Any], usual: Mapping[str, Any] | None = None) -> list[Dimension]:
+    """All settings of a method and its wrappers that have a range and are not fixed; ``usual``: where they begin."""
+    method, kept = make(spec, {**(usual or {}), **full_names(spec, fixed)}), full_names(spec, fixed)
     found = []
     for part in reversed(list(chain(method))):
         for name in own_fields(type(part)):
@@ -74,22 +74,17 @@ def space(spec: str, fixed: dict[str, Any]) -> list[Dimension]:
 
 
 def parameters(
-    spec: str, fixed: dict[str, Any], dimensions: list[Dimension], given: Mapping[str, Any]
+    spec: str, usual: Mapping[str, Any], dimensions: list[Dimension], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A trial with some settings, the others as they are by default, as Optuna's parameters."""
+    """A trial with some settings, the others as usual, as Optuna's parameters."""
     named = full_names(spec, dict(given))
     for name in named:
         if name not in (each.name for each in dimensions):
             raise FedrecError(
                 f"a first trial with {name} is none of this search: {nearest(name, [d.name for d in dimensions])}"
             )
-    values = settings_of(make(spec, {**fixed, **named}))
+    values = settings_of(make(spec, {**usual, **named}))
     return {name: value for each in dimensions for name, value in each.at(values[each.name]).items()}
-
-
-def full_names(spec: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by their full names, ``fedmf.lr`` for ``lr``."""
-    return qualified(expand(spec)[0], settings)
 
 
 def described(dimensions: list[Dimension]) -> dict[str, Any]:

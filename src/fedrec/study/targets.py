@@ -12,6 +12,7 @@ from fedrec.core.method import ROUNDS
 from fedrec.core.slots import Catalog
 from fedrec.methods import make, usual_clients
 from fedrec.methods.central.base import CentralInRounds
+from fedrec.methods.presets import PAPER
 from fedrec.study import looks
 from fedrec.study.case import Case, Line
 from fedrec.study.published import Published, published, with_noise
@@ -50,7 +51,7 @@ class Target:
 
     def cases(self, quick: bool) -> list[Case]:
         return [
-            Case(method, data, protocol, settings, options, label)
+            Case(method, data, protocol, settings, {"preset": PAPER, **options}, label)
             for data in (self.quick_data if quick else self.data)
             for protocol in self.protocols
             for method, label, settings, options in self.methods

@@ -6,7 +6,6 @@ Trials are kept in ``study.db`` in the folder: an interrupted search goes on, an
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,9 @@ from typing import IO, TYPE_CHECKING, Any
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import split
+from fedrec.methods import full_names
 from fedrec.runs import border
+from fedrec.runs.command import command_of
 from fedrec.runs.config import RunConfig
 from fedrec.runs.describe import described
 from fedrec.runs.folder import make_folder, take_lock, writing
@@ -82,15 +83,9 @@ class Tuned:
     @property
     def command(self) -> str:
         """What runs the best setting."""
-        config = self.config
-        words = ["fedrec", "run", config.method, "--data", self.data, "--protocol", config.protocol.name]
-        for option in ("rounds", "seed", "clients", "patience"):
-            if (value := getattr(config, option)) is not None:
-                words += [f"--{option}", str(value)]
-        words += ["--eval-every", str(config.eval_every)] if config.eval_every > 1 else []
-        for name, value in self.settings.items():
-            words += ["--set", f"{name}={value}"]
-        return shlex.join(words)
+        settings = {**self.config.settings, **self.settings}
+        source = {} if self.config.source else {"data": self.data}
+        return command_of(self.config.model_copy(update={"settings": settings, **source}))
 
     @property
     def importance(self) -> dict[str, float]:
@@ -122,6 +117,7 @@ def tune(
     trials: int = 40,
     *,
     settings: Mapping[str, Any] | None = None,
+    preset: str | None = None,
     first: Sequence[Mapping[str, Any]] = (),
     rounds: int | None = None,
     seed: int = 0,
@@ -140,10 +136,10 @@ def tune(
     """
     trials, threads = border.whole("trials", trials, 1), border.threads_or_all(threads)
     tuned, loaded = open_study(
-        method, data, protocol, trials, settings=settings, first=first, rounds=rounds, seed=seed, clients=clients,
-        eval_every=eval_every, patience=patience, out=out,
+        method, data, protocol, trials, settings=settings, preset=preset, first=first, rounds=rounds, seed=seed,
+        clients=clients, eval_every=eval_every, patience=patience, out=out,
     )  # fmt: skip
-    dimensions = space.space(method, tuned.fixed)
+    dimensions = space.space(method, tuned.fixed, tuned.config.settings)
     parts = split(loaded, tuned.config.protocol, tuned.config.seed)
     try:
         with writing(tuned.folder):
@@ -165,11 +161,11 @@ def open_study(
 ) -> tuple[Tuned, Interactions]:  # fmt: skip
     """The study of a search, new or gone on with, checked; and the data."""
     optuna = _optuna()
-    fixed = space.full_names(border.method_name(method), border.settings_of(settings))
+    fixed = full_names(border.method_name(method), border.settings_of(settings))
     found = described(method, data, protocol, settings=fixed, **options)
     asked = data if isinstance(data, str) else found.data.name
-    dimensions = space.space(method, fixed)
-    begun = [space.parameters(method, fixed, dimensions, each) for each in ({}, *first)]
+    dimensions = space.space(method, fixed, found.config.settings)
+    begun = [space.parameters(method, found.config.settings, dimensions, each) for each in ({}, *first)]
     about = {name: v for name, v in found.config.table().items() if name not in NO_MATTER}
     about |= {"search": space.described(dimensions)}
     if out is None:

@@ -1,0 +1,100 @@
+"""Two presets per method: what goes with a protocol, what is refused, and what a result says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fedrec
+from fedrec.core.errors import FedrecError
+from fedrec.core.protocol import PAPER, STRICT
+from fedrec.data.interactions import Interactions
+from fedrec.methods import METHODS, WRAPPERS, make, presets, settings_of
+from fedrec.methods.presets import preset
+from fedrec.runs.command import command_of
+from fedrec.runs.describe import described
+
+
+def entries() -> list[tuple[str, str]]:
+    return [(name, entry) for name, table in presets._table().items() for entry in table]
+
+
+@pytest.mark.parametrize(("name", "entry"), entries())
+def test_what_stands_in_the_file_is_a_setting_and_says_where_it_comes_from(name: str, entry: str) -> None:
+    spec = f"fedmf{entry}" if entry.startswith("+") else entry
+    found = preset(spec, name)
+    made = settings_of(make(spec, found.settings))
+    assert found.source
+    assert all(found.source)
+    assert any(made[key] != value for key, value in settings_of(make(spec)).items()) or found.rounds
+
+
+@pytest.mark.parametrize(
+    "method", ["fedmf", "fedrecgel", "fedrecon+dualper", "fedmf+gel+recent", "popularity"]
+)
+def test_both_presets_speak_of_the_same_settings(method: str) -> None:
+    paper, honest = (preset(method, name) for name in presets.NAMES)
+    assert paper.settings.keys() == honest.settings.keys()
+
+
+def test_every_wrapped_method_has_presets() -> None:
+    for name in (n for n in METHODS if n not in ("counter",)):
+        preset(name, "honest")
+    for wrapper in WRAPPERS:
+        assert (
+            preset(f"fedmf+{wrapper}", "honest").settings["fedmf.lr"]
+            == preset("fedmf", "honest").settings["fedmf.lr"]
+        )
+
+
+def test_the_protocol_chooses_and_a_result_says_it(small: Interactions) -> None:
+    honest, paper = preset("fedmf", "honest").settings["fedmf.lr"], 0.1
+    assert honest != paper
+    for protocol, name, lr in (
+        ("strict", "honest", honest),
+        ("next", "honest", honest),
+        ("paper", "paper", paper),
+    ):
+        config = described("fedmf", small, protocol).config
+        assert (config.preset, config.settings["fedmf.lr"]) == (name, lr)
+    assert described("fedmf", small, STRICT.with_(candidates=9)).config.preset == "honest"
+    assert described("fedmf", small, preset="paper").config.settings["fedmf.lr"] == paper
+    assert described(make("fedmf"), small).config.preset is None
+    run = fedrec.run("fedmf", small, rounds=1, settings={"dim": 4, "lr": 0.5})
+    assert (run.result["preset"], run.result["preset_changed"]) == ("honest", ["fedmf.dim", "fedmf.lr"])
+    assert run.config.settings["fedmf.eta"] == preset("fedmf", "honest").settings["fedmf.eta"]
+
+
+def test_what_makes_no_sense_is_one_sentence(small: Interactions) -> None:
+    refused = {
+        "unknown preset 'hones'": {"preset": "hones"},
+        "preset honest of fedmf has fedmf.lr=": {"preset": "honest", "settings": {"lr": 0.7}},
+        "protocol 'mine' is one of your own": {"protocol": STRICT.with_(name="mine")},
+        "--epsilon makes settings of its own": {"preset": "honest", "epsilon": 5.0},
+    }
+    for sentence, options in refused.items():
+        with pytest.raises(FedrecError, match=sentence):
+            described("fedmf", small, **options)  # type: ignore[arg-type]
+    with pytest.raises(FedrecError, match="a preset is for a method by name"):
+        described(make("fedmf"), small, preset="paper")
+    mine = described("fedmf", small, STRICT.with_(name="mine"), preset="paper").config
+    assert mine.preset == "paper"
+    assert described("popularity", small, STRICT.with_(name="mine")).config.preset == "honest"
+    # What a preset says nothing of, and what it says itself, may be given beside it.
+    free = described("fedmf", small, preset="paper", settings={"epochs": 2, "lr": 0.1}).config
+    assert (free.settings["fedmf.epochs"], free.settings["fedmf.lr"]) == (2, 0.1)
+
+
+def test_a_run_is_made_again_with_its_preset(small: Interactions, tmp_path: Path) -> None:
+    for options in ({"preset": "paper"}, {"settings": {"lr": 0.5}}, {"protocol": PAPER}):
+        config = described("fedmf", small, rounds=2, **options).config  # type: ignore[arg-type]
+        run = fedrec.run("fedmf", small, rounds=2, **options)  # type: ignore[arg-type]
+        again = run.again()
+        assert (again.config.preset, again.config.settings) == (config.preset, config.settings)
+    assert "--preset paper" in command_of(described("fedmf", small, preset="paper").config)
+    assert "--preset" not in command_of(described("fedmf", small, PAPER).config)
+    changed = command_of(described("fedmf", small, settings={"lr": 0.5}).config)
+    assert "--set fedmf.lr=0.5" in changed
+    assert "--preset" not in changed
+    assert "fedmf.eta" not in changed
