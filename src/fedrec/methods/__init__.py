@@ -27,6 +27,7 @@ METHODS = {
     "fedrap": "fedrec.methods.fedrap:FedRAP",
     "metamf": "fedrec.methods.metamf:MetaMF",
     "fedpergnn": "fedrec.methods.fedpergnn:FedPerGNN",
+    "fedae": "fedrec.methods.fedae:FedAE",
     "fcf": "fedrec.methods.fcf:FCF",
     "fedals": "fedrec.methods.fedals:FedALS",
     "private-fedals": "fedrec.methods.private_fedals:PrivateFedALS",
