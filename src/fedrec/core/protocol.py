@@ -25,11 +25,12 @@ class Protocol(Settings):
     min_interactions: int = Field(
         3, ge=3, description="users with fewer rows (after de-duplication) are dropped"
     )
-    split: Literal["leave-out", "temporal"] = Field(
-        "leave-out", description="held out: each user's newest rows, or all rows after a point of time"
+    split: Literal["leave-out", "random", "temporal"] = Field(
+        "leave-out",
+        description="held out: each user's newest rows, any of them at random, or all rows after a point of time",
     )
     held_out: int = Field(
-        1, ge=1, description="leave-out: the newest rows that are for test, and as many before them"
+        1, ge=1, description="leave-out, random: a user's rows that are for test, and as many for validation"
     )
     test_share: float = Field(0.1, gt=0, lt=1, description="temporal: share of all rows, the newest")
     valid_share: float = Field(0.1, gt=0, lt=1, description="temporal: share of all rows, just before")
@@ -49,7 +50,10 @@ class Protocol(Settings):
         description="what a device ranks its test item from: its training items, or the validation item too",
     )
     select_on: Literal["ndcg@10", "hr@10"] = Field(
-        "ndcg@10", description="validation metric that selects the round"
+        "ndcg@10", description="metric that selects the round, on validation"
+    )
+    select_by: Literal["validation", "test"] = Field(
+        "validation", description="items whose figure selects the round; test: as some papers do, too good"
     )
     select_tie: Literal["first", "last"] = Field(
         "first", description="which of equally good rounds is selected"

@@ -91,7 +91,8 @@ class Split:
     def catalog(self) -> Catalog:
         """What a server may know of these clients."""
         positives = len(self.trained.items) / self.n_users
-        return Catalog(self.n_users, self.n_items, positives, self.data.ordered, self.features)
+        ordered = self.data.ordered and self.protocol.split != "random"
+        return Catalog(self.n_users, self.n_items, positives, ordered, self.features)
 
     @cached_property
     def features(self) -> NDArray[np.float32] | None:
@@ -127,7 +128,9 @@ def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0, hold_
     how = protocol(how)
     # Without time stamps every order is a guess: a seeded shuffle, whatever the protocol says of ties.
     shuffled = how.time_ties == "shuffle" or data.times is None
-    times = np.zeros(len(data), np.int64) if data.times is None else data.times
+    shuffled |= how.split == "random"  # then no row is newer than another
+    unordered = data.times is None or how.split == "random"
+    times = np.zeros(len(data), np.int64) if unordered else data.times
     cuts = hold_out and how.split == "temporal"
     if cuts and data.times is None:
         raise DataError(

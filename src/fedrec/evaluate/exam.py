@@ -32,6 +32,11 @@ class Exam:
         return self.split.test
 
     @property
+    def selects(self) -> Which:
+        """Which items' figure selects the round."""
+        return "test" if self.split.protocol.select_by == "test" else "valid"
+
+    @property
     def candidates(self) -> Candidates:
         return self.split.candidates
 

@@ -19,7 +19,8 @@ def result_table(result: dict[str, Any]) -> Table:
     test, controls = result["test"], result["controls"]
     table = Table(
         title=f"{result['method']} on {result['data']}, protocol {result['protocol']}"
-        f"{', LEAKING' if leaking(result) else ''}, seed {result['seed']}",
+        f"{', LEAKING' if leaking(result) else ''}{', SELECTED ON TEST' if by_test(result) else ''}, "
+        f"seed {result['seed']}",
         title_justify="left",
     )
     table.add_column("")
@@ -54,6 +55,11 @@ def leaking(result: dict[str, Any]) -> bool:
     return bool(result["leaks"])
 
 
+def by_test(result: dict[str, Any]) -> bool:
+    """Whether the reported round is the one that was best on the test items themselves."""
+    return bool(result.get("selected_on_test"))
+
+
 def about(result: dict[str, Any]) -> str:
     """How the figures came about, in a few lines."""
     rule = result["protocol_settings"]
@@ -62,7 +68,11 @@ def about(result: dict[str, Any]) -> str:
     lines = [
         f"{result['users']:,} users ({result['users_dropped']:,} dropped{tested}), {result['items']:,} items; "
         f"negatives from {rule['negatives_from']} items"
-        + ("" if result["all_data"] or _private(result) else f"; selected on validation {rule['select_on']}")
+        + (
+            ""
+            if result["all_data"] or _private(result)
+            else f"; selected on {rule.get('select_by', 'validation')} {rule['select_on']}"
+        )
     ]
     if said := preset_words(result):
         lines.append(said)
@@ -121,6 +131,11 @@ def notes(result: dict[str, Any]) -> list[str]:
             "This protocol leaks: counting how often an item was NOT drawn as a negative, without any "
             f"model, ranks the test item with AUC {percent(counter['auc'])} (chance is 50). "
             "Use --protocol strict for honest figures."
+        )
+    if by_test(result):
+        found.append(
+            "THE ROUND WAS SELECTED ON THE TEST ITEMS, as some papers do: the figures are the best of "
+            f"{result['rounds']} looks at the answer, not what to expect. Leave select_by=test out for honest ones."
         )
     if result.get("start_leaks"):
         found.append(

@@ -41,7 +41,7 @@ def _facts(group: Group) -> dict[str, str]:
         "Data": f"{group.data}: {count(result['users'], 'user')} ({result['users_dropped']:,} dropped), "
         f"{count(result['items'], 'item')}; fingerprint {group.entries[0].config.fingerprint}",
         "Protocol": f"{group.protocol}. Its choices: " + "; ".join(about.values()) + ".",
-        "Selection": f"The round is selected on validation {rule['select_on']}; test is read for that round only. "
+        "Selection": _selection(rule) + " "
         "Methods stand in the order of their test figures: who wants to choose one should do so on validation.",
         "Leak counter": leak(group),
         "Controls": f"Popularity: HR@10 {100 * popularity['hr@10']:.2f}, NDCG@10 {100 * popularity['ndcg@10']:.2f} "
@@ -145,3 +145,9 @@ def _said(value: Any) -> str:
 
 def _percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f}"
+
+
+def _selection(rule: dict[str, Any]) -> str:
+    if rule.get("select_by") == "test":
+        return f"THE ROUND IS THE BEST OF ALL ON TEST {rule['select_on']}: the figures are too good."
+    return f"The round is selected on validation {rule['select_on']}; test is read for that round only."

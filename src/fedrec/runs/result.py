@@ -133,6 +133,9 @@ def result_of(
         + [said for s in _remarkable(training) if (said := s.says())]
         + ([] if measured is None or measured.knew else [_knew_less(method, config)])
         + list(parts.data.notes),
+        "selected_on_test": measured is not None
+        and training is not None
+        and config.protocol.select_by == "test",
         "leaks": checks is not None and (checks["counter"]["leaks"] or config.start_leaks > 0),
         "controls": checks,
         "threads": threads,

@@ -91,7 +91,7 @@ class Passes:
         if not self.split.held_out:
             self.selected = Selected(self.moment, math.nan, {})
             return
-        metrics = summary(rank_sampled(self.scorer(self.moment), self.exam, "valid", self.threads))
+        metrics = summary(rank_sampled(self.scorer(self.moment), self.exam, self.exam.selects, self.threads))
         record.validation = shown(metrics)
         protocol = self.split.protocol
         if is_better(self.selected, protocol, metrics):

@@ -128,8 +128,8 @@ class Simulation:
         number = before.round + 1
         users = server.cohort(number)
         inside = evaluate and self.split.held_out and self.view == "own" and self.replays  # rows are at hand
-        ask = Ask(self.single, (lambda block: self.exam.lines("valid", block)) if inside else None)
-        report, ranks, busy = Report(), self.exam.unranked("valid"), np.zeros(2)
+        ask = Ask(self.single, (lambda block: self.exam.lines(self.exam.selects, block)) if inside else None)
+        report, ranks, busy = Report(), self.exam.unranked(self.exam.selects), np.zeros(2)
         start = time.perf_counter()
         try:
             with heard_at_once():
@@ -162,7 +162,14 @@ class Simulation:
         """Where the validation items came that devices scored within the round."""
         if answer.scores is not None:
             users = answer.users
-            count_sampled(answer.scores, self.exam.lines("valid", users), self.exam, "valid", users, ranks)
+            count_sampled(
+                answer.scores,
+                self.exam.lines(self.exam.selects, users),
+                self.exam,
+                self.exam.selects,
+                users,
+                ranks,
+            )
 
     def _record(self, before: Moment, report: Report, loss: float | None, asked: int) -> Round:
         sent = report.clients - report.dropped
@@ -185,7 +192,7 @@ class Simulation:
             kept = now if self.replays else Moment(now.server, now.devices.copy())
             self.selected = Selected(kept, math.nan, {})
             return
-        metrics = summary(self.ranks(now, "valid") if ranks is None else ranks)
+        metrics = summary(self.ranks(now, self.exam.selects) if ranks is None else ranks)
         record.validation = shown(metrics)
         protocol = self.split.protocol
         # To choose a round by validation would be one more release: under an epsilon the last one counts.

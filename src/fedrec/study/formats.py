@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from fedrec.core.protocol import Protocol
 from fedrec.core.protocol import protocol as named_protocol
 from fedrec.study.published import Published
 from fedrec.study.table import CERTAIN, FIGURES, Figure, Row, Section
@@ -101,9 +102,16 @@ def about(section: Section) -> str:
     area = "-" if counter["auc"] is None else f"{100 * counter['auc']:.1f}"
     return (
         f"{result['users']:,} users, {result['items']:,} items; training negatives from {rule.negatives_from} items; "
-        f"selected on validation {rule.select_on}. The negative counter, without any model, has AUC {area} "
+        f"{selected(rule)}. The negative counter, without any model, has AUC {area} "
         f"(chance 50): {verdict}."
     )
+
+
+def selected(rule: Protocol) -> str:
+    """By what the reported round was chosen."""
+    if rule.select_by == "test":
+        return f"**the round is the best of all on test {rule.select_on}**, so the figures are too good"
+    return f"selected on validation {rule.select_on}"
 
 
 def variants(section: Section) -> list[str]:

@@ -163,6 +163,8 @@ def open_study(
     optuna = _optuna()
     fixed = full_names(border.method_name(method), border.settings_of(settings))
     found = described(method, data, protocol, settings=fixed, **options)
+    if found.config.protocol.select_by == "test":
+        raise FedrecError("a search never looks at test items: use a protocol with select_by=validation")
     asked = data if isinstance(data, str) else found.data.name
     dimensions = space.space(method, fixed, found.config.settings)
     begun = [space.parameters(method, found.config.settings, dimensions, each) for each in ({}, *first)]
