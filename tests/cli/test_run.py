@@ -94,7 +94,7 @@ def test_resume_extends_and_refuses_other_options(folder: Path) -> None:
     assert "dim" in changed.stderr
     fewer = fedrec(folder, "run", "fedmf", "--resume", "mine", "--rounds", "1")
     assert fewer.returncode == 2
-    longer = run_json(folder, "fedmf", "--resume", "mine", "--rounds", "4", "--set", "dim=32")
+    longer = run_json(folder, "fedmf", "--resume", "mine", "--rounds", "4", "--set", "batch_size=256")
     whole = run_json(folder, "fedmf", "--rounds", "4")
     assert longer["test"] == whole["test"]
     assert longer["rounds"] == 4

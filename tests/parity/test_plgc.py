@@ -76,8 +76,8 @@ def test_compiled_equals_plain(name: str) -> None:
     "values",
     [
         {"plgc.balance": "fixed", "plgc.share": 0.3},
-        {"plgc.redundancy": 0},
-        {"plgc.gamma": 0, "batch_size": 7},
+        {"plgc.redundancy": 0, "plgc.start": "mix", "plgc.carry": 0.3},
+        {"plgc.gamma": 0, "batch_size": 7, "plgc.start": "refresh"},
         {"epochs": 5, "batch_size": 5, "tolerance": 0.05},
     ],
 )

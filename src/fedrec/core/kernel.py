@@ -161,6 +161,7 @@ class Mixed:
     share: float | None
     redundancy: float  # weight of a loss that ties each dimension of l to that of g alone
     gamma: float
+    carry: float = 1.0  # l begins a round as carry·l + (1 − carry)·g
 
 
 Kernel = LogLinear | Additive | LeastSquares | Mlp | Attention | Generated | Mixed

@@ -47,6 +47,7 @@ WRAPPERS = {
     "gel": "fedrec.wrap.gel:GEL",
     "plgc": "fedrec.wrap.plgc:PLGC",
     "recent": "fedrec.wrap.recent:Recent",
+    "colr": "fedrec.wrap.colr:CoLR",
 }
 
 

@@ -4,10 +4,11 @@ Zhao et al., "A Model-agnostic Strategy to Mitigate Embedding Degradation in Per
 Recommendation" (Personalized Local-Global Collaboration), 2025. Its formulas are not public to us:
 what follows is OUR READING OF THE ABSTRACT, not the authors' algorithm.
 
-The global table G of the round stays beside the local table L, which persists on the device and is
-what the client trains. Forward, an item is e = a·L + (1 − a)·G, G without gradient, with the weight a
-from Neural Tangent Kernels. Backward, a redundancy loss ties each dimension of L to the same
-dimension of G and frees it from the others:
+The global table G of the round stays beside the local table L, which the client trains. How L begins a
+round is open (``start``): it persists on the device, is the global table again, or a mixture of both.
+Forward, an item is e = a·L + (1 − a)·G, G without gradient, with the weight a from Neural Tangent
+Kernels. Backward, a redundancy loss ties each dimension of L to the same dimension of G and frees it from
+the others:
 
     a     = tr K_L / (tr K_L + tr K_G),   K_X = J_X J_Xᵀ,   J_X = ∂σ(f(batch; X)) / ∂X
     L_red = Σ_p (1 − C_pp)² + γ Σ_{p≠q} C_pq²,   C the cross-correlation of L and G over the batch.
@@ -28,7 +29,7 @@ from fedrec.core.federated import Batch, Params, Phase, RanksWith
 from fedrec.core.kernel import Kernel, LogLinear, Mixed, Mlp
 from fedrec.core.method import Method
 from fedrec.core.recipe import Recipe
-from fedrec.core.settings import Search
+from fedrec.core.settings import Choice, Search
 from fedrec.core.slots import Catalog, Slot, constant, private
 from fedrec.core.wrapper import Wrapper, sends_gradients
 
@@ -48,11 +49,23 @@ class PLGC(Wrapper):
         True  # the base's loss; the mixture and its redundancy are of rows, not of samples
     )
 
-    balance: Literal["trace", "alignment", "fixed"] = Field(
-        "trace",
-        description="where the weight a comes from: kernel traces, kernel-target alignment, or a number",
+    start: Annotated[Literal["persist", "refresh", "mix"], Choice("persist", "refresh", "mix")] = Field(
+        "persist",
+        description="how L begins a round: as the device left it, as the global table, or as a mixture (our readings)",
     )
-    share: float = Field(0.5, ge=0, le=1, description="balance=fixed: a, the weight of the local table")
+    carry: Annotated[float, Search(0.01, 1, log=True)] = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="start=mix: how much of L a round begins with; the rest is the global row",
+    )
+    balance: Annotated[Literal["trace", "alignment", "fixed"], Choice("trace", "fixed")] = Field(
+        "trace",
+        description="where the weight a comes from: kernel traces, kernel-target alignment, or a number (our readings)",
+    )
+    share: Annotated[float, Search(0.01, 1, log=True)] = Field(
+        0.5, ge=0, le=1, description="balance=fixed: a, the weight of the local table"
+    )
     redundancy: Annotated[float, Search(0.0001, 1, log=True)] = Field(
         0.001, ge=0, le=100, description="m, the weight of the redundancy loss; 0: none"
     )
@@ -123,7 +136,8 @@ class PLGC(Wrapper):
             return None
         share = self.share if self.balance == "fixed" else None
         base = replace(base, mild=1.0)  # of rows that are tuned and forgotten: here the device keeps its own
-        return Mixed(base, tuple(self.shared_tables.items()), "mix", share, self.redundancy, self.gamma)
+        tables = tuple(self.shared_tables.items())
+        return Mixed(base, tables, "mix", share, self.redundancy, self.gamma, self.carried)
 
     def recipe(self, catalog: Catalog) -> Recipe | None:
         """The base's: the local rows of a newcomer are the global ones, and so is any mixture of the two.
@@ -137,8 +151,17 @@ class PLGC(Wrapper):
         from torch import where
 
         p = self.base.receive(shared, private)
-        met = {mine: where(p[mine].isnan(), p[name], p[mine]) for name, mine in self.shared_tables.items()}
-        return p | met
+
+        def begun(mine: Any, common: Any) -> Any:
+            left = mine if self.carried == 1 else self.carried * mine + (1 - self.carried) * common
+            return where(mine.isnan(), common, left)
+
+        return p | {mine: begun(p[mine], p[name]) for name, mine in self.shared_tables.items()}
+
+    @property
+    def carried(self) -> float:
+        """How much of its own row a device begins a round with."""
+        return {"persist": 1.0, "refresh": 0.0, "mix": self.carry}[self.start]
 
     def loss(self, p: Params, batch: Batch) -> Any:
         p, batch = self.gathered(p, batch)

@@ -64,7 +64,8 @@ class MixedClients:
         shape = self.shape
         share = GIVES_NONE if shape.share is None else np.float32(shape.share)
         weights = state.lines[shape.weight][users]
-        return Mixing(e, f, weights, share, np.float32(shape.redundancy), np.float32(shape.gamma))
+        numbers = (np.float32(x) for x in (shape.redundancy, shape.gamma, shape.carry))
+        return Mixing(e, f, weights, share, *numbers)
 
     def fit(
         self, broadcast: Broadcast, state: DeviceState, users: Ids, plan: list[Phase], wish: Wish

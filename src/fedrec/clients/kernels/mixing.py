@@ -41,6 +41,7 @@ class Mixing(NamedTuple):
     share: np.float32
     redundancy: np.float32
     gamma: np.float32
+    carry: np.float32  # how much of its own row a client begins a round with; the rest is the round's
 
 
 class Beside(NamedTuple):
@@ -90,13 +91,15 @@ def _lay_over(kept: Kept, user: int, place: Any, base: int, rows: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True)
-def receive(kept: Kept, user: int, place: Any, base: int, rows: Any, fixed: Any) -> None:
+def receive(kept: Kept, user: int, place: Any, base: int, rows: Any, fixed: Any, carry: Any) -> None:
     """The client's own rows over the frozen ones, of which a copy is made; one that is no number is not its own."""
     fixed[: len(rows)] = rows
     _lay_over(kept, user, place, base, rows)
     for row in range(len(rows)):
         for j in range(rows.shape[1]):
-            rows[row, j] = rows[row, j] if rows[row, j] == rows[row, j] else fixed[row, j]
+            own, frozen = rows[row, j], fixed[row, j]
+            begun = own if carry == F(1) else carry * own + (F(1) - carry) * frozen
+            rows[row, j] = begun if own == own else frozen
 
 
 @nb.njit(cache=True, nogil=True)

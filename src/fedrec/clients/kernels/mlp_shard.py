@@ -257,8 +257,8 @@ def train_shard(
         mine = touched[:held]
         _begin(own, model, c, mine)
         if mixing is not None:
-            receive(mixing.e, u, place, base, own.e[:held], beside.e)
-            receive(mixing.f, u, place, base, own.f[:held], beside.f)
+            receive(mixing.e, u, place, base, own.e[:held], beside.e, mixing.carry)
+            receive(mixing.f, u, place, base, own.f[:held], beside.f, mixing.carry)
         loss = train_client(
             net, own, slots[:n], len(positives), per_positive, rule, streams, key, room, chosen, order, rows, y, beside
         )  # fmt: skip

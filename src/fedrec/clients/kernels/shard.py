@@ -201,7 +201,7 @@ def train_shard(
             for j in range(dim):
                 table[row, j] = items_table[item, j]
         if mixing is not None:
-            receive(mixing.e, u, place, base, table[:rows], beside.e)
+            receive(mixing.e, u, place, base, table[:rows], beside.e, mixing.carry)
         for j in range(
             dim
         ):  # an array set from an array compiles for seconds: its error message is made of strings
