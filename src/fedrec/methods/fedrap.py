@@ -65,6 +65,9 @@ class FedRAP(GradientMethod):
     lr_args: Annotated[float, Search(1, 20000, log=True)] = Field(
         100.0, gt=0, description="learning rate of C and D"
     )
+    scaled: bool = Field(
+        False, description="lr_args × items of the catalogue is the rate, as FedMF's grows; the paper's: no"
+    )
     slow: Annotated[float, Search(0.0001, 1, log=True)] = Field(
         1.0, ge=0, le=1, description="learning rate of D = lr_args × slow; the paper has one rate for both"
     )
@@ -113,10 +116,10 @@ class FedRAP(GradientMethod):
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         fade = self.round_decay ** (round - 1)
+        rate = self.lr_args * (catalog.n_items if self.scaled else 1)
         network = DecayingSGD(self.lr_network * fade, self.step_decay, self.weight_decay)
         common, personal = (
-            DecayingSGD(rate * fade, self.step_decay, self.weight_decay)
-            for rate in (self.lr_args, self.lr_args * self.slow)
+            DecayingSGD(lr * fade, self.step_decay, self.weight_decay) for lr in (rate, rate * self.slow)
         )
         groups = [Group(("user", "bias"), network, "private")]
         if self.parts != "common":
