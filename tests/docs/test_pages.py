@@ -107,7 +107,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     log = frame.select(who="user", what="item", when="timestamp", user="user", item="item")
     log.write_csv(here / "log.csv")
     aim = targets.TARGETS["pfedrec-table-2"]
-    few = replace(aim, methods=[("fedmf", "", {"dim": 4}, {"rounds": 1})], data=("ml-100k",), seeds=1)
+    few = replace(
+        aim, methods=[("fedmf", "", {"dim": 4}, {"rounds": 1, "preset": None})], data=("ml-100k",), seeds=1
+    )
     monkeypatch.setitem(targets.TARGETS, aim.name, few)
     return {"frame": frame}
 

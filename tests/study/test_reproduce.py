@@ -17,7 +17,7 @@ from fedrec.study import looks, reproduce, targets
 from fedrec.study.case import Case, Line
 from fedrec.study.published import Published, tables
 
-QUICK = {"rounds": 2}
+QUICK = {"rounds": 2, "preset": None}
 
 
 @pytest.fixture
