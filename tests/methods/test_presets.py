@@ -38,14 +38,15 @@ def test_both_presets_speak_of_the_same_settings(method: str) -> None:
     assert paper.settings.keys() == honest.settings.keys()
 
 
-def test_every_wrapped_method_has_presets() -> None:
-    for name in (n for n in METHODS if n not in ("counter",)):
+def test_a_wrapped_method_takes_its_bases_preset_unless_it_has_one() -> None:
+    for name in METHODS:
         preset(name, "honest")
-    for wrapper in WRAPPERS:
-        assert (
-            preset(f"fedmf+{wrapper}", "honest").settings["fedmf.lr"]
-            == preset("fedmf", "honest").settings["fedmf.lr"]
-        )
+    lr = preset("fedmf", "honest").settings["fedmf.lr"]
+    for wrapper in (w for w in WRAPPERS if w != "dualper"):
+        assert preset(f"fedmf+{wrapper}", "honest").settings["fedmf.lr"] == lr
+    mild = preset("pfedrec", "honest").settings["pfedrec.mild"]
+    assert preset("fedmf+dualper", "honest").settings == {"dualper.mild": mild}  # they are one method
+    assert preset("fedncf+dualper+gel", "honest").settings["dualper.mild"] == mild
 
 
 def test_the_protocol_chooses_and_a_result_says_it(small: Interactions) -> None:

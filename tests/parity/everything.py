@@ -34,6 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "metamf": {"dim": 8, "rank": 4, "predictor": 4, "memory": 8, "hidden": 16, "lr": 0.01, "steps": 4},
     "fedpergnn": {"dim": 8, "neighbours": 5, "pseudo": 10, "noise": 0.02},
     "fcf": {"dim": 8},
+    "fedae": {"hidden": 8},
     "fedals": {"dim": 8},
     "fednext": {"dim": 8},
 }
