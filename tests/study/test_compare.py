@@ -323,3 +323,17 @@ def test_published_figures() -> None:
     assert with_noise("ml-1m", 0.5).ndcg == 44.18  # type: ignore[union-attr]
     assert with_noise("ml-1m", 0.7) is None
     assert json.dumps(tables())
+
+
+def test_what_it_takes_to_come_near_the_best() -> None:
+    from fedrec.study.case import nearly_best
+
+    def line(round: int, value: float | None) -> dict[str, Any]:
+        figures = {} if value is None else {"validation": {"ndcg@10": value}}
+        return {"round": round, "bytes_up": 10, "bytes_down": 30, **figures}
+
+    result = {"users": 4, "protocol_settings": {"select_on": "ndcg@10"}}
+    history = [line(1, None), line(2, 0.2), line(3, None), line(4, 0.396), line(5, 0.4), line(6, 0.3)]
+    assert nearly_best(history, result) == (4, 40.0)
+    assert nearly_best([line(1, None)], result) is None
+    assert nearly_best([{"round": 1, "validation": {"ndcg@10": 0.1}}], result) == (1, None)

@@ -33,12 +33,19 @@ SMALL: dict[str, Any] = {"rounds": 3, "settings": {"dim": 4}, "threads": 1}
 
 def test_trials_that_are_asked_for_come_after_the_defaults(small: Interactions, tmp_path: Path) -> None:
     asked = [{"lr": 0.03, "weighting": "clients"}, {"fedrecon.eta": 5}]
-    found = tune("fedrecon", small, trials=3, out=tmp_path / "study", first=asked, **SMALL).frame
+    found = tune(
+        "fedrecon", small, preset="paper", trials=3, out=tmp_path / "study", first=asked, **SMALL
+    ).frame
     assert found["fedrecon.lr"].to_list() == [0.3, 0.03, 0.3]
     assert found["fedrecon.weighting"].to_list() == ["examples", "clients", "examples"]
     assert found["fedrecon.eta"].to_list() == [3, 3, 5]
     with pytest.raises(FedrecError, match=r"first trial with fedrecon\.user_std is none of this search"):
         tune("fedrecon", small, trials=3, out=tmp_path / "other", first=[{"user_std": 1}], **SMALL)
+
+
+def usual() -> dict[str, Any]:
+    """What a search of FedMF with a fixed length begins with."""
+    return {name: value for name, value in preset("fedmf", "honest").settings.items() if name != "fedmf.dim"}
 
 
 @pytest.fixture
@@ -91,8 +98,8 @@ def test_the_best_is_at_least_as_good_as_the_defaults(searched: Tuned, small: In
     first = next(t for t in searched.trials if t.number == 0)
     assert searched.value >= first.value
     run = fedrec.run("fedmf", small, rounds=3, settings={"dim": 4})
-    assert first.value == pytest.approx(run.validation["ndcg@10"])  # the first trial has the defaults
-    assert json.loads(first.user_attrs["settings"]) == {"fedmf.lr": 0.1, "fedmf.eta": 80.0}
+    assert first.value == pytest.approx(run.validation["ndcg@10"])  # the first trial has the preset
+    assert json.loads(first.user_attrs["settings"]) == usual()
     again = fedrec.run("fedmf", small, rounds=3, settings=searched.settings)
     assert again.validation["ndcg@10"] == pytest.approx(searched.value)
     assert searched.settings["fedmf.dim"] == 4  # fixed
@@ -244,7 +251,7 @@ def test_two_processes_share_a_study_and_one_may_be_killed(
     assert (found.ended, found.count("RUNNING")) == (6, 0), found.frame
     _killed, *others = study.get_trials()
     assert len(others) == 6
-    assert others[0].params == {"fedmf.lr": 0.1, "fedmf.eta": 80.0}  # the defaults, made again
+    assert others[0].params == usual()  # made again
     assert len({json.dumps(trial.params) for trial in others}) == 6, "processes draw different settings"
 
 

@@ -22,7 +22,9 @@ from fedrec.evaluate.metrics import each_user
 from fedrec.runs.config import RunConfig
 from fedrec.runs.describe import Described, described
 from fedrec.runs.folder import RunFolder, digest
+from fedrec.runs.history import read_history
 
+NEARLY = 0.99  # of the best validation figure: what a method costs to come so far is shown
 K = 10  # length of the lists that are compared
 # What says where data came from and which fix of a version made the run: it decides no figure.
 NO_MATTER = ("fedrec", "preset", "data", "source", "load", "start_leaks")
@@ -96,6 +98,20 @@ class Line:
         found = [run_seconds(result) for result in self.results]
         return None if None in found or not found else float(np.mean(np.array(found, float)))
 
+    @property
+    def nearly(self) -> tuple[float, float | None] | None:
+        """Rounds, and bytes up and down of a client, to 99% of the best validation figure; None without rounds."""
+        found = [
+            nearly_best(read_history(RunFolder(folder).history), result)
+            for folder, result in zip(self.folders, self.results, strict=True)
+        ]
+        whole = [one for one in found if one is not None]
+        if not whole or len(whole) < len(found):
+            return None
+        sent = [size for _, size in whole if size is not None]
+        rounds = float(np.mean([rounds for rounds, _ in whole]))
+        return rounds, float(np.mean(sent)) if len(sent) == len(whole) else None
+
     def at(self, seeds: Sequence[int]) -> Line:
         """The same with these seeds only."""
         kept = [i for i, result in enumerate(self.results) if result["seed"] in seeds]
@@ -165,6 +181,20 @@ def run_seconds(result: dict[str, Any]) -> float | None:
     """How long the rounds of a run took; None for what has none."""
     parts = [result["seconds_per_round"], result["evaluate_seconds_per_round"]]
     return None if None in parts or not result["rounds"] else float(result["rounds"] * sum(parts))
+
+
+def nearly_best(history: Sequence[dict[str, Any]], result: dict[str, Any]) -> tuple[int, float | None] | None:
+    """After which round a run's validation figure was within 1% of its best, and what a client had sent and fetched."""
+    metric = result["protocol_settings"]["select_on"]
+    figures = [(line["round"], line["validation"][metric]) for line in history if line.get("validation")]
+    if not figures:
+        return None
+    best = max(value for _, value in figures)
+    at = next(round for round, value in figures if value >= NEARLY * best)
+    played = [line for line in history if line["round"] <= at]
+    if any(line.get("bytes_up") is None or line.get("bytes_down") is None for line in played):
+        return at, None
+    return at, sum(line["bytes_up"] + line["bytes_down"] for line in played) / result["users"]
 
 
 def loaded_once(data: str | Path | Interactions) -> Interactions:

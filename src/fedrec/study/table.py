@@ -39,6 +39,9 @@ class Row:
     seconds: float | None = None
     up: float | None = None  # bytes per client and round
     down: float | None = None
+    nearly: tuple[float, float | None] | None = (
+        None  # rounds and bytes of a client to 99% of its best validation
+    )
     seeds: int = 0
     best: frozenset[str] = field(default_factory=frozenset)  # the figures in which it is the best
 
@@ -152,6 +155,7 @@ def _row(line: Line, test: Paired | None, p: float | None) -> Row:
         seconds=line.seconds,
         up=line.average("bytes_up_per_client"),
         down=line.average("bytes_down_per_client"),
+        nearly=line.nearly,
         seeds=len(line.results),
     )
 
