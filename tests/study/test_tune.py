@@ -20,7 +20,7 @@ from fedrec.core.settings import Search
 from fedrec.data.interactions import Interactions
 from fedrec.data.worlds import scalable
 from fedrec.methods import ALIASES, METHODS, WRAPPERS, find, full_names, own_fields
-from fedrec.methods.presets import preset
+from fedrec.runs.presets import preset
 from fedrec.study.space import space
 
 optuna = pytest.importorskip("optuna")

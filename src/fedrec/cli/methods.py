@@ -90,7 +90,7 @@ def _short(names: list[str]) -> str:
 def _settings(name: str) -> dict[str, Any]:
     from fedrec.core.wrapper import Wrapper
     from fedrec.methods import expand, find, make, own_fields, settings_of
-    from fedrec.methods.presets import NAMES, preset
+    from fedrec.runs.presets import NAMES, preset
 
     parts, spec = [], expand(name)[0]
     alone = issubclass(find(spec.partition("+")[0]), Wrapper)  # a wrapper by itself is no method yet

@@ -88,8 +88,8 @@ def tune(
 def _together(tuned: Tuned, jobs: int, threads: int | None, heard: Heard) -> None:
     """The same command in several processes; they share the study, and end with this one."""
     from fedrec.core.errors import FedrecError, Interrupted
-    from fedrec.methods.presets import preset as named
     from fedrec.runs.border import threads_or_all
+    from fedrec.runs.presets import preset as named
 
     config = tuned.config
     command = [sys.executable, "-m", "fedrec.cli.main", "tune", config.method, "--data", tuned.data]

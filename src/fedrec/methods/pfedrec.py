@@ -85,7 +85,7 @@ class PFedRec(GradientMethod):
         ]  # line 9: the score function, then line 11: the items, at the new one
 
     def keep(self, shared: Params, p: Params) -> Params:
-        if self.mild == 1:
+        if self.mild == 1 or "items" not in shared:  # never aggregated: the table is the device's own
             return p
         return {**p, "items": shared["items"] + self.mild * (p["items"] - shared["items"])}
 

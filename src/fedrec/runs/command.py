@@ -7,8 +7,8 @@ from typing import Any
 
 from fedrec.core.protocol import PROTOCOLS, Protocol
 from fedrec.methods import make, settings_of
-from fedrec.methods.presets import implied, preset
 from fedrec.runs.config import RunConfig
+from fedrec.runs.presets import implied, preset
 
 
 def command_of(config: RunConfig) -> str:

@@ -17,10 +17,10 @@ from fedrec.core.protocol import protocol as named_protocol
 from fedrec.data.interactions import Interactions
 from fedrec.methods import named_by_alias, settings_of, spec_of, usual_clients
 from fedrec.methods.central.base import Central, CentralInRounds
-from fedrec.methods.presets import Preset, check_preset, chosen
 from fedrec.runs import border
 from fedrec.runs.config import RunConfig, fingerprint
 from fedrec.runs.data import loaded, origin_of
+from fedrec.runs.presets import Preset, check_preset, chosen
 from fedrec.runs.private import private_form
 
 

@@ -9,8 +9,8 @@ import fedrec
 from fedrec.core.errors import FedrecError, nearest
 from fedrec.core.files import read_toml
 from fedrec.core.protocol import Protocol, protocol
-from fedrec.methods.presets import check_preset, preset
 from fedrec.runs.config import RunConfig
+from fedrec.runs.presets import check_preset, preset
 
 if TYPE_CHECKING:
     from fedrec.runs.run import Run

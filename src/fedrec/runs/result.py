@@ -23,9 +23,9 @@ from fedrec.evaluate.controls import controls
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import Measured
 from fedrec.methods import named_by_alias
-from fedrec.methods.presets import preset
 from fedrec.runs.config import RunConfig
 from fedrec.runs.history import History
+from fedrec.runs.presets import preset
 from fedrec.runs.train import Training
 from fedrec.simulate.simulation import Simulation
 

@@ -12,7 +12,7 @@ from fedrec.core.method import ROUNDS
 from fedrec.core.slots import Catalog
 from fedrec.methods import make, usual_clients
 from fedrec.methods.central.base import CentralInRounds
-from fedrec.methods.presets import PAPER
+from fedrec.runs.presets import PAPER
 from fedrec.study import looks
 from fedrec.study.case import Case, Line
 from fedrec.study.published import Published, published, with_noise

@@ -73,7 +73,8 @@ class DualPer(Wrapper):
         p = self.base.keep(shared, p)
         if self.mild == 1:
             return p
-        return p | {n: shared[n] + self.mild * (p[n] - shared[n]) for n in self.tuned}
+        # Where nothing is aggregated the tables are the device's own, and stay as they are.
+        return p | {n: shared[n] + self.mild * (p[n] - shared[n]) for n in self.tuned if n in shared}
 
     @cached_property
     def tuned(self) -> list[str]:

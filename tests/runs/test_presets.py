@@ -10,10 +10,11 @@ import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.core.protocol import PAPER, STRICT
 from fedrec.data.interactions import Interactions
-from fedrec.methods import METHODS, WRAPPERS, make, presets, settings_of
-from fedrec.methods.presets import preset
+from fedrec.methods import METHODS, WRAPPERS, make, settings_of
+from fedrec.runs import presets
 from fedrec.runs.command import command_of
 from fedrec.runs.describe import described
+from fedrec.runs.presets import preset
 
 
 def entries() -> list[tuple[str, str]]:
