@@ -78,13 +78,13 @@ def test_ctrl_c_once_more_does_not_cost_the_checkpoint(
 ) -> None:
     from fedrec.simulate import checkpoint
 
-    usual = checkpoint._pack
+    usual = checkpoint.pack_server
 
     def impatient(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return usual(*arguments)
 
-    monkeypatch.setattr(checkpoint, "_pack", impatient)
+    monkeypatch.setattr(checkpoint, "pack_server", impatient)
     with pytest.raises(Interrupted, match="after round 3, which the checkpoint holds"):
         fedrec.run("fedmf", tastes, rounds=9, settings=SMALL, out=tmp_path / "r", callbacks=[stop_after(3)])
     assert load_checkpoint(tmp_path / "r" / "checkpoint")[0].round == 3
