@@ -85,7 +85,7 @@ class Outline:
         return item_features(self.data)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and hasattr(Split, name):
+        if name in Split.__dataclass_fields__ or (not name.startswith("_") and hasattr(Split, name)):
             raise FedrecError(
                 f"'{name}' of these data is with workers: open the run's folder without workers first"
             )

@@ -135,6 +135,7 @@ def result_of(
         "leaks": checks is not None and (checks["counter"]["leaks"] or config.start_leaks > 0),
         "controls": checks,
         "threads": threads,
+        "workers": training.team.about() if isinstance(training, Simulation) else None,
         "versions": versions(),
     }
 

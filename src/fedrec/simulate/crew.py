@@ -115,6 +115,9 @@ class Crew:
         lost = f", lost and replaced {self.lost}" if self.lost else ""
         return f"{self.carrier.count} workers{lost}"
 
+    def about(self) -> dict[str, Any]:
+        return {"kind": self.carrier.name, "count": self.carrier.count, "lost": self.lost}
+
     @property
     def devices(self) -> DeviceState:
         return NOW

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,10 @@ class Team(Protocol):
         """For a line of progress; nothing where there is nothing to say."""
         ...
 
+    def about(self) -> dict[str, Any] | None:
+        """For the result of a run: who workers were, if there were some."""
+        ...
+
     def close(self) -> None: ...
 
     def warm_up(self, told: Broadcast) -> None: ...
@@ -142,6 +146,9 @@ class Threads:
 
     def says(self) -> str:
         return ""
+
+    def about(self) -> None:
+        return None
 
     def close(self) -> None:
         pass
