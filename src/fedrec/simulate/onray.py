@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import fedrec
@@ -20,6 +20,7 @@ from fedrec.simulate.worker import Worker
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0  # seconds until an address has answered
+TRIES = 3  # to start Ray
 STORE = 512  # megabytes of objects, where Ray is started here
 MEGABYTE = 1 << 20
 
@@ -71,10 +72,8 @@ class OnRay:
     def _connect(self, address: str | None, store: int | None) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is None:
-            memory = (store or STORE) * MEGABYTE
-            self.ray.init(
-                _node_ip_address=LOOPBACK, include_dashboard=False, object_store_memory=memory, **quiet
-            )
+            here = {"_node_ip_address": LOOPBACK, "object_store_memory": (store or STORE) * MEGABYTE}
+            patiently(lambda: self.ray.init(include_dashboard=False, **here, **quiet), self.ray.shutdown)
             return
         if store is not None:
             raise FedrecError("store=… is for a Ray that is started here: leave it out beside an address")
@@ -164,6 +163,17 @@ class OnRay:
             return
         for actor in getattr(self, "actors", ()):
             self.ray.kill(actor)
+
+
+def patiently(start: Callable[[], Any], undo: Callable[[], Any] = lambda: None) -> Any:
+    """Processes of Ray's must answer each other within half a minute: on a busy machine that can take some tries."""
+    for left in reversed(range(TRIES)):
+        try:
+            return start()
+        except Exception as error:  # Ray raises nothing more special
+            undo()
+            if not left:
+                raise FedrecError(f"Ray did not start here: {str(error).splitlines()[0]}") from None
 
 
 def _answers(address: str) -> None:
