@@ -23,18 +23,18 @@ from fedrec.data.shards import Loading
 from fedrec.data.split import split
 from fedrec.methods import make
 from fedrec.simulate.crew import Crew
-from fedrec.simulate.onray import OnRay, patiently
+from fedrec.simulate.onray import TRYOUT, OnRay, patiently
 from fedrec.simulate.simulation import Simulation
 
 pytestmark = pytest.mark.ray
 ray: Any = pytest.importorskip("ray")
 
-WORLD = "scalable-200-90-4000"
+WORLD = "scalable-60-40-900"
 TEAMS = {1: 2, 2: 1, 3: 2, 5: 1}  # workers, and threads of each
 METHODS = {
     "pfedrec": {}, "fedrap": {}, "fedals": {}, "fedmf": {}, "fedncf": {}, "plain fedncf": {"engine": "plain"},
 }  # fmt: skip
-NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.1"}
+NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": TRYOUT}
 RUN: dict[str, Any] = {"data": WORLD, "rounds": 5, "settings": {"dim": 8}}
 
 
@@ -47,7 +47,7 @@ def cluster() -> Iterator[Any]:
     for _ in range(3):
         patiently(lambda: made.add_node(include_dashboard=False, **NODE))
     made.wait_for_nodes()
-    ray.init(address=made.address, log_to_driver=False)
+    ray.init(address=made.address, log_to_driver=False, _node_ip_address=TRYOUT)
     yield made
     ray.shutdown()
     made.shutdown()
@@ -169,7 +169,7 @@ def test_a_killed_driver_goes_on_with_other_workers(cluster: Any, whole: fedrec.
 
 def test_other_versions_are_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fedrec, "__version__", "9.9")
-    with pytest.raises(FedrecError, match=r"node 127.0.0.1 has fedrec .* and this is 9.9: install the same"):
+    with pytest.raises(FedrecError, match=r"node 127.0.0.2 has fedrec .* and this is 9.9: install the same"):
         fedrec.run("fedmf", WORLD, rounds=1, workers="ray")
 
 

@@ -37,7 +37,7 @@ from fedrec.data.clients import ClientData
 
 SALT = "salt"
 SCORES = 1 << 24  # numbers, of a block that ranks the whole catalogue
-LARGEST = 1 << 20  # samples of a block in a cell: single uploads of more would not fit beside each other
+LARGEST = 1 << 25  # numbers that the single uploads of a block in a cell may hold
 Receive = Callable[[Reply, Ids], Reply]
 
 
@@ -122,8 +122,15 @@ class Clients:
             return engine.blocks(users)
         if engine.name == "plain":  # bits of a client hang on who is stacked beside it
             return [block for mine in self.cells.cut(users) for block in engine.blocks(mine)]
-        work = [(mine, self.data.samples(mine)) for mine in self.cells.cut(users)]
-        return [b for mine, w in work for b in shards(mine, w + 1, 1 + int(w.sum()) // LARGEST)]
+        arrays = self.uploads.arrays.values()
+        per_row, dense = (
+            sum(slot.size(rows) for slot in arrays if slot.rows is rows) for rows in (True, False)
+        )
+        found = []
+        for mine in self.cells.cut(users):
+            numbers = self.data.samples(mine) * per_row + dense + 1
+            found += shards(mine, numbers, 1 + int(numbers.sum()) // LARGEST)
+        return found
 
     def ranking_blocks(self) -> list[Ids]:
         """Everyone, in blocks whose scores of the whole catalogue fit beside each other."""

@@ -19,6 +19,7 @@ from fedrec.simulate.carrier import Lost
 from fedrec.simulate.worker import Worker
 
 LOOPBACK = "127.0.0.1"
+TRYOUT = "127.0.0.2"  # loopback too; Ray takes 127.0.0.1 for the machine's address in the network
 PATIENCE = 5.0  # seconds until an address has answered
 TRIES = 3  # to start Ray
 STORE = 512  # megabytes of objects, where Ray is started here
@@ -78,6 +79,9 @@ class OnRay:
         if store is not None:
             raise FedrecError("store=… is for a Ray that is started here: leave it out beside an address")
         _answers(address)
+        host = address.rpartition(":")[0]
+        if host.startswith("127.") and host != LOOPBACK:
+            quiet["_node_ip_address"] = host
         try:
             self.ray.init(address=address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:

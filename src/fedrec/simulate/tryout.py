@@ -16,7 +16,7 @@ from typing import Any
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import write
-from fedrec.simulate.onray import LOOPBACK, MEGABYTE, library, patiently
+from fedrec.simulate.onray import MEGABYTE, TRYOUT, library, patiently
 
 PATIENCE = 60.0  # seconds until all nodes have gone
 
@@ -86,7 +86,7 @@ def main(nodes: int, cpus: int, store: int) -> None:
     cluster = Cluster()
     try:
         for _ in range(nodes):
-            patiently(lambda: cluster.add_node(node_ip_address=LOOPBACK, **each))
+            patiently(lambda: cluster.add_node(node_ip_address=TRYOUT, **each))
         cluster.wait_for_nodes()
         print(cluster.address, flush=True)
         sys.stdout.close()

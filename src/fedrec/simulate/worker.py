@@ -148,6 +148,10 @@ class Worker:
 
     def save(self, folder: str, held_is_last: bool) -> dict[str, str]:
         """Write a file for each of its cells; their sums."""
+        if not Path(folder).is_dir():
+            raise FedrecError(
+                f"{folder} is not there on {platform.node()}: choose an --out on a disk that all nodes share"
+            )
         after, before = self.held or (None, None)
         states = {"last": self.team.devices, "after": None if held_is_last else after, "before": before}
         return save_cells(Path(folder), self.shard.cells, {n: s for n, s in states.items() if s is not None})
