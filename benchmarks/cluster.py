@@ -3,6 +3,7 @@
     python benchmarks/cluster.py overhead                 # ML-1M, and 100 thousand items: threads, then two workers
     python benchmarks/cluster.py large                    # 5 million clients × 100 thousand items on 4 workers
     python benchmarks/cluster.py large --users 500000
+    python benchmarks/cluster.py need                     # on paper: 100 million clients × 10 million items
 
 Needs Ray (pip install 'fedrec[ray]'). Rounds are without validation. Seconds are of the clock, the fastest round
 counts; memory is what workers and the driver have to themselves at most, with Ray's own processes beside it.
@@ -125,6 +126,51 @@ def large(
         said["all_mb"] = sum(said["workers_peak_mb"]) + said["driver_peak_mb"] + said["ray_mb"] + store
         print(json.dumps(said), flush=True)
     crew.close()
+
+
+# Core nanoseconds of a round per interaction, and numbers of a row, as measured and declared.
+COSTS = {"fedmf": (600, 32), "fedrap": (1200, 32), "fedals": (900, 129)}
+LARGEST = 1 << 25  # numbers of a block's single uploads, as in clients.py
+ZEROED = 2e9  # bytes a second of fresh memory that a thread fills with zeros
+
+
+@app.command()
+def need(
+    users: int = 100_000_000,
+    items: int = 10_000_000,
+    per_user: int = 50,
+    workers: int = 64,
+    threads: int = 16,
+    rounds: Annotated[int, typer.Option(help="Of which FedRAP's devices keep rows.")] = 10,
+    network: Annotated[float, typer.Option(help="Bytes a second in and out of the driver.")] = 1.25e9,
+) -> None:
+    """What a round needs, from the measured costs: memory of a worker and of the driver, bytes, seconds."""
+    rows = users * per_user
+    for method, (core, width) in COSTS.items():
+        table, sums = 4 * items * width, 8 * items * width
+        data = rows * 8 + users * 40  # items in both orders; ends and keys
+        numbers = 5 * rows * width
+        state = {"fedmf": 12 * (width + 1) * users, "fedals": 4 * width * users}.get(method, 0)
+        if method == "fedrap":  # a row of every item met, and of every negative of every round
+            state = users * (8 * (width + 1) + per_user * (1 + 4 * rounds) * (4 * width + 8))
+        if method == "fedals":
+            numbers = rows * width + users * width * width
+        blocks = max(numbers / LARGEST, 64)
+        said = {
+            "method": method,
+            "worker_gb": (data + state) / workers
+            + 2 * table
+            + sums * (threads + 1)
+            + threads * (table + 12 * LARGEST),
+            "validation_gb": users * 800 / workers,
+            "driver_gb": 4 * table + sums * (workers + 1),
+            "network_gb": workers * (table + sums),
+        }
+        said = {name: round(value / 1e9, 1) if name != "method" else value for name, value in said.items()}  # type: ignore[operator,call-overload]
+        said["train_seconds"] = round(rows * core * 1e-9 / (workers * threads), 1)
+        said["zero_seconds"] = round(blocks * table / ZEROED / (workers * threads), 1)
+        said["network_seconds"] = round(workers * (table + sums) / network, 1)
+        print(json.dumps(said))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from fedrec.data.shards import Loading
 from fedrec.data.split import split
 from fedrec.methods import make
 from fedrec.simulate.crew import Crew
-from fedrec.simulate.onray import TRYOUT, OnRay, patiently
+from fedrec.simulate.onray import TRYOUT, OnRay, library, patiently
 from fedrec.simulate.simulation import Simulation
 
 pytestmark = pytest.mark.ray
@@ -41,6 +41,7 @@ RUN: dict[str, Any] = {"data": WORLD, "rounds": 5, "settings": {"dim": 8}}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Three nodes on loopback; this process is their driver."""
+    library()
     from ray.cluster_utils import Cluster
 
     made = Cluster()

@@ -136,13 +136,15 @@ class Crew:
         def args(worker: int, rank: bool = False) -> tuple[Any, ...]:
             return broadcast.round, shared, self._own(worker, users), rank
 
-        found = self._ask("fit", lambda i: args(i, rank), [shared])
+        places: list[Ranks] = []
+        for worker, (part, ranks) in enumerate(self._answers("fit", lambda i: args(i, rank), [shared])):
+            places.append(ranks)
+            sums = part.sent.sums
+            if worker == 0:  # the others are added to it, one by one: never all at once in this process
+                sums = {n: v.copy() for n, v in sums.items()}
+            yield part._replace(sent=replace(part.sent, sums=sums))
         self._since.append(Done("fit", args, {shared: broadcast.shared}))
-        self.ranked = self._side_by_side([ranks for _, ranks in found]) if rank else None
-        first, *others = (part for part, _ in found)
-        sums = {n: v.copy() for n, v in first.sent.sums.items()}  # the others are added to them
-        yield first._replace(sent=replace(first.sent, sums=sums))
-        yield from others
+        self.ranked = self._side_by_side(places) if rank else None
 
     def _own(self, worker: int, users: Ids) -> Ids:
         """A worker's clients among these (ascending), by its own numbers."""
@@ -270,13 +272,20 @@ class Crew:
         return {number: self._handles[number] for number in numbers}
 
     def _ask(self, command: str, args: Args, tables: Sequence[int] = ()) -> list[Any]:
-        """The answers of all workers to a command; who is lost is replaced and asked again."""
+        """The answers of all workers to a command."""
+        return list(self._answers(command, args, tables))
+
+    def _answers(self, command: str, args: Args, tables: Sequence[int] = ()) -> Iterator[Any]:
+        """All are asked at once, and answer in turn; who is lost is replaced and asked again."""
         known = self._tables(tables)
-        promises = [self.carrier.call(i, command, args(i), known) for i in range(self.carrier.count)]
-        return [
-            self._answer(i, lambda i=i: self.carrier.call(i, command, args(i), known), promise)  # type: ignore[misc]
-            for i, promise in enumerate(promises)
-        ]
+
+        def call(worker: int) -> Any:
+            return self.carrier.call(worker, command, args(worker), known)
+
+        promises = [call(worker) for worker in range(self.carrier.count)]
+        for worker in range(self.carrier.count):
+            promise, promises[worker] = promises[worker], None  # what was answered is let go
+            yield self._answer(worker, lambda worker=worker: call(worker), promise)  # type: ignore[misc]
 
     def _answer(self, worker: int, again: Callable[[], Any], promise: Any) -> Any:
         for _ in range(TRIES):

@@ -27,9 +27,10 @@ MEGABYTE = 1 << 20
 
 
 def library() -> Any:
-    """Ray, if it is installed; it reports to nobody."""
+    """Ray, if it is installed; what is started here reports to nobody, and its workers are no less urgent than it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # of which its newer versions warn
     try:
         import ray
     except ImportError:
