@@ -14,7 +14,7 @@ import pytest
 import fedrec
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.data.interactions import Interactions
-from fedrec.runs import train
+from fedrec.simulate import team
 from fedrec.simulate.checkpoint import load_checkpoint
 
 SMALL = {"dim": 4}
@@ -108,7 +108,7 @@ def test_a_result_stays_while_a_run_is_extended(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(train, "save_checkpoint", full)
+    monkeypatch.setattr(team, "save_checkpoint", full)
     with pytest.raises(FedrecError, match=r"cannot write in .*: No space left on device; make room"):
         fedrec.resume(path, rounds=5, data=tastes)
     monkeypatch.undo()
