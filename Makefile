@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := torch,report,tune,privacy,dev
 
-.PHONY: demo test slow-test deploy-test lint fuzz published screenshots clean
+.PHONY: demo test slow-test deploy-test ray-test lint fuzz published screenshots clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed
 	$(BIN)/python -m fedrec.cli.demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not published and not slow and not deploy"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not published and not slow and not deploy and not ray"
 
 slow-test: .venv/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
@@ -22,6 +22,15 @@ deploy-test: .venv-deploy/installed
 .venv-deploy/installed: pyproject.toml constraints.txt
 	test -x .venv-deploy/bin/python || $(PYTHON) -m venv .venv-deploy
 	.venv-deploy/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,dev,flower]"
+	touch $@
+
+# Ray is large, so these tests have an environment of their own as well.
+ray-test: .venv-ray/installed
+	.venv-ray/bin/python -m pytest -n 0 -m ray tests/ray
+
+.venv-ray/installed: pyproject.toml constraints.txt
+	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,dev,ray]"
 	touch $@
 
 lint: .venv/installed
@@ -45,4 +54,4 @@ screenshots: demo
 	touch $@
 
 clean:
-	rm -rf .venv .venv-deploy .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-deploy .venv-ray .mypy_cache .ruff_cache .pytest_cache

@@ -72,8 +72,8 @@ FILES = [  # of publishers: the folder, the file, what is between columns, and h
     ("ml-100k", "ratings.dat", ",", 4), ("ml-1m", "ratings.dat", "::", 4),
     ("amazon-video", "ratings.dat", ",", 4), ("filmtrust", "ratings.txt", " ", 3),
 ]  # fmt: skip
-# Commands that speak to each other for as long as they run: tests/deploy starts them.
-FEDERATIONS = ("deploy", "device", "node")
+# Commands that speak to each other for as long as they run: tests/deploy and tests/ray start them.
+FEDERATIONS = ("deploy", "device", "node", "cluster")
 # Those that take longest: in `make slow-test`. What they show is on the front page too, or is one more method.
 LONG = {"docs/engines.md", "docs/tune.md", "docs/report.md"} | {page for page in PAGES if "/methods/" in page}
 NEEDS = {"docs/report.md": "altair", "docs/tune.md": "optuna", "README.md": "optuna"}
@@ -138,7 +138,7 @@ def quicker(words: list[str]) -> list[str]:
 
 def play(command: str, page: str) -> None:
     program, *words = shlex.split(command)
-    if program == "fedrec" and words[0] in FEDERATIONS:
+    if program == "fedrec" and (words[0] in FEDERATIONS or any(word.startswith("ray") for word in words)):
         exists(command, page)
     elif program == "fedrec":
         invoke([*words, *quicker(words)])

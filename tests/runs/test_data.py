@@ -10,7 +10,7 @@ import pytest
 import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
-from fedrec.runs.config import fingerprint
+from fedrec.data.sums import fingerprint
 
 ROWS = [(u, (u % 2) + 2 * ((i + u) % 9), 1 + (i * u) % 5, i) for u in range(24) for i in range(9)]
 SMALL = {"rounds": 2, "settings": {"dim": 4}}

@@ -14,8 +14,9 @@ import fedrec
 from fedrec.core.errors import FedrecError
 from fedrec.core.protocol import STRICT
 from fedrec.data.interactions import Interactions
+from fedrec.data.sums import fingerprint
 from fedrec.methods import make
-from fedrec.runs.config import RunConfig, fingerprint
+from fedrec.runs.config import RunConfig
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import fedrec
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.data.interactions import Interactions
-from fedrec.runs import train
+from fedrec.simulate import team
 from fedrec.simulate.checkpoint import load_checkpoint
 
 SMALL = {"dim": 4}
@@ -78,13 +78,13 @@ def test_ctrl_c_once_more_does_not_cost_the_checkpoint(
 ) -> None:
     from fedrec.simulate import checkpoint
 
-    usual = checkpoint._pack
+    usual = checkpoint.pack_server
 
     def impatient(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return usual(*arguments)
 
-    monkeypatch.setattr(checkpoint, "_pack", impatient)
+    monkeypatch.setattr(checkpoint, "pack_server", impatient)
     with pytest.raises(Interrupted, match="after round 3, which the checkpoint holds"):
         fedrec.run("fedmf", tastes, rounds=9, settings=SMALL, out=tmp_path / "r", callbacks=[stop_after(3)])
     assert load_checkpoint(tmp_path / "r" / "checkpoint")[0].round == 3
@@ -108,7 +108,7 @@ def test_a_result_stays_while_a_run_is_extended(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(train, "save_checkpoint", full)
+    monkeypatch.setattr(team, "save_checkpoint", full)
     with pytest.raises(FedrecError, match=r"cannot write in .*: No space left on device; make room"):
         fedrec.resume(path, rounds=5, data=tastes)
     monkeypatch.undo()

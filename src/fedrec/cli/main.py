@@ -12,6 +12,7 @@ import typer
 from fedrec.cli import (
     attack,
     bench,
+    cluster,
     compare,
     data,
     deploy,
@@ -57,6 +58,7 @@ app.command("node")(node.node)
 app.add_typer(data.app, name="data")
 app.add_typer(device.app, name="device")
 app.add_typer(deploy.app, name="deploy")
+app.add_typer(cluster.app, name="cluster")
 
 
 def _version(asked: bool) -> None:

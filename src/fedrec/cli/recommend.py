@@ -32,6 +32,9 @@ def recommend(
         Path | None, typer.Option(help="For all users of the run, into a new .parquet or .csv file.")
     ] = None,
     data: Data = None,
+    workers: Annotated[
+        str | None, typer.Option(help="Open the run on workers: ray, or ray:HOST:PORT of a cluster.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """What to offer a user of a run, or a new person who likes a few items."""
@@ -47,7 +50,7 @@ def recommend(
     views = get_args(View)
     if view is not None and view not in views:
         raise FedrecError(f"unknown view '{view}': {nearest(view, views)}")
-    opened = fedrec.open(run, data)
+    opened = fedrec.open(run, data, workers=workers)
     if to is not None:
         rows = opened.recommend_all(to, k, view, include_seen)  # type: ignore[arg-type]
         facts = {"file": str(to), "rows": rows, "users": opened.split.n_users}
@@ -58,7 +61,8 @@ def recommend(
     known = opened.split.data
     if user is not None:
         found = opened.recommend(user, k, view, include_seen)  # type: ignore[arg-type]
-        mine = opened.split.train.of(opened._user(user))[::-1].tolist()  # newest first
+        known_here = workers is None  # what people met stays with the workers
+        mine = opened.split.train.of(opened._user(user))[::-1].tolist() if known_here else []  # newest first
     else:
         from fedrec.serve.recommend import find_item
 
@@ -72,7 +76,7 @@ def recommend(
         say_json({**facts, "method": opened.config.method, "data": opened.config.data}, _plain)
         return
     more = f" and {len(liked) - LIKED} more" if len(liked) > LIKED else ""
-    say(f"{who} liked: {'; '.join(i['title'] for i in liked[:LIKED])}{more}\n")
+    say(f"{who} liked: {'; '.join(i['title'] for i in liked[:LIKED])}{more}\n" if liked else f"for {who}:\n")
     _print_table(found)
 
 

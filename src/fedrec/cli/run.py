@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from fedrec.runs.train import Callback
 
 LOADED = ("user", "item", "time", "items", "min_rating", "core")  # options of fedrec.load
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        help=escape("Spread clients over workers: ray, or ray:HOST:PORT of a cluster [default: here].")
+    ),
+]
 Rounds = Annotated[int | None, typer.Option(help=escape("Rounds of a federated method [default: 100]."))]
 
 
@@ -103,6 +109,7 @@ def run(
     ] = None,
     engine: Annotated[str, typer.Option(help="auto, plain or fused.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads; results do not depend on it.")] = None,
+    workers: Workers = None,
     out: Annotated[
         Path | None, typer.Option(help=escape("Folder of the run [default: a new one in runs/]."))
     ] = None,
@@ -133,6 +140,7 @@ def run(
                 checkpoint_every=checkpoint_every,
                 callbacks=[callback],
                 log=log or (),
+                workers=workers,
             )
     else:
         if like_run is not None or config is not None:
@@ -145,7 +153,7 @@ def run(
         with _progress() as callback:
             finished = fedrec.run(
                 method,
-                data if plain else fedrec.load(data, **how),
+                data if plain else _read(data, how, workers),
                 named_protocol(protocol).with_(**pairs(protocol_set, "--protocol-set", "candidates=999")),
                 rounds,
                 seed,
@@ -168,7 +176,9 @@ def run(
                 checkpoint_every=checkpoint_every,
                 callbacks=[callback],
                 log=log or (),
+                workers=workers,
             )
+    finished.close()
     _print(finished, json)
 
 
@@ -199,6 +209,18 @@ def _described(
         assert like_run is not None
         earlier = fedrec.open(like_run, threads=threads)
         return earlier.again(all_data=all_data, out=out or True, callbacks=[callback], log=log)
+
+
+def _read(data: str, how: dict[str, Any], workers: str | None) -> Any:
+    """Data that are not read as usual; workers read them themselves."""
+    import fedrec
+    from fedrec.data.interactions import Origin
+    from fedrec.data.load import source_of
+
+    if workers is None:
+        return fedrec.load(data, **how)
+    given = {n: str(v.resolve()) if isinstance(v, Path) else v for n, v in how.items() if v is not None}
+    return Origin(source_of(data), given)
 
 
 def pairs(given: list[str] | None, option: str = "--set", example: str = "dim=64") -> dict[str, Any]:
@@ -302,6 +324,8 @@ def _progress() -> Iterator[Callback]:
                 figures += f"  HR@10 {100 * record.validation['hr@10']:.1f}"
             if best and best.validation:
                 figures += f"  best {100 * best.validation['hr@10']:.1f} in round {best.round}"
+            if team := getattr(training, "team", None):
+                figures += f"  {team.says()}" if team.says() else ""
             if record.dropped:
                 figures += f"  dropped {record.dropped}"
             bar.update(

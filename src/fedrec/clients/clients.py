@@ -18,7 +18,9 @@ from fedrec.channel.order import states_epsilon
 from fedrec.channel.secure import grid_of
 from fedrec.channel.stage import Stage, sent_through
 from fedrec.clients.choose import choose_engine
-from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.engine import Engine, Fitted, RankingPart, Setting, Wish
+from fedrec.clients.gathering import Gathering
+from fedrec.clients.kernels.shards import shards
 from fedrec.clients.rehearsal import Rehearsal, with_gains, without_newest
 from fedrec.clients.save import load_state, save_state
 from fedrec.clients.state import DeviceState, Pending, alone, begin, frozen, localized
@@ -29,10 +31,13 @@ from fedrec.core.messages import Broadcast, Reply, Report
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Arrays, Catalog
-from fedrec.core.upload import Upload, Uploads, check_sent
+from fedrec.core.upload import Total, Upload, Uploads, check_sent
+from fedrec.data.cells import Cells
 from fedrec.data.clients import ClientData
 
 SALT = "salt"
+SCORES = 1 << 24  # numbers, of a block that ranks the whole catalogue
+LARGEST = 1 << 25  # numbers that the single uploads of a block in a cell may hold
 Receive = Callable[[Reply, Ids], Reply]
 
 
@@ -42,6 +47,7 @@ class Ask:
 
     single: bool = False  # uploads one by one, not their sum
     lines: Callable[[Ids], NDArray[np.int32]] | None = None  # items to score afterwards, a line per client
+    gathered: bool = False  # whole numbers of all blocks in one sum, which comes last: no order matters
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class Clients:
         local: bool = False,
         keeps_tuned: bool = False,
         threads: int = 1,
+        cells: Cells | None = None,
     ) -> None:
         """``seed`` is the run's and public: slots start from it. What devices draw hangs on their ``secret``,
         which a simulation takes from the seed and a real device keeps to itself. ``salt`` is known to all clients
@@ -79,9 +86,10 @@ class Clients:
 
         ``shortcut``: a simulator draws so many of the last stages for the sum, so that devices leave them out.
         ``local``: nothing is ever aggregated. ``keeps_tuned``: shared rows as they were tuned in a client's
-        last round are stored; without it they can be had by training that round again.
+        last round are stored; without it they can be had by training that round again. ``cells``: clients of
+        different cells are never worked on together, so that it does not matter where a cell is.
         """
-        self.method, self.data, self.threads = method, data, threads
+        self.method, self.data, self.threads, self.cells = method, data, threads, cells
         self.channel = tuple(channel[: len(channel) - shortcut])
         self.silent = states_epsilon(channel)  # anything told besides the upload would cost privacy
         self.grid = grid_of(channel, catalog.n_users)
@@ -106,6 +114,31 @@ class Clients:
     @property
     def everyone(self) -> Ids:
         return np.arange(len(self.data))
+
+    def blocks(self, users: Ids, engine: Engine | None = None) -> list[Ids]:
+        """Which clients to work on together; a function of these users alone, with cells cell by cell."""
+        engine = engine or self.engine
+        if self.cells is None:
+            return engine.blocks(users)
+        if engine.name == "plain":  # bits of a client hang on who is stacked beside it
+            return [block for mine in self.cells.cut(users) for block in engine.blocks(mine)]
+        arrays = self.uploads.arrays.values()
+        per_row, dense = (
+            sum(slot.size(rows) for slot in arrays if slot.rows is rows) for rows in (True, False)
+        )
+        found = []
+        for mine in self.cells.cut(users):
+            numbers = self.data.samples(mine) * per_row + dense + 1
+            found += shards(mine, numbers, 1 + int(numbers.sum()) // LARGEST)
+        return found
+
+    def ranking_blocks(self) -> list[Ids]:
+        """Everyone, in blocks whose scores of the whole catalogue fit beside each other."""
+        most = max(16, SCORES // max(self.data.n_items, 1))
+        blocks = self.blocks(self.everyone)
+        if self.cells is None and self.engine.name == "plain":
+            return blocks
+        return [part for b in blocks for part in np.array_split(b, -(-len(b) // most))]
 
     def introduce(self) -> Introduced | None:
         """What the devices tell once, before the first round."""
@@ -142,6 +175,7 @@ class Clients:
         if rehearsal is None:
             self._rehearsal = None  # over: what it holds is as large as the data
         engine = self.engine if rehearsal is None else rehearsal.engine
+        together = Gathering(self.grid, self.uploads.arrays) if self.grid and asked.gathered else None
 
         def work(block: Ids) -> tuple[Fitted, Reply]:
             lines = None if asked.lines is None else asked.lines(block)
@@ -152,12 +186,15 @@ class Clients:
                 if rehearsal is not None and withheld <= self.trials.guesses:
                     gains = rehearsal.gains(broadcast, self.state, block)
                 fitted = with_gains(fitted, self.trials.gains, gains)
-            reply = self._reply(broadcast.round, fitted)
+            reply = self._reply(broadcast.round, fitted, together)
             return fitted, receive(reply, block) if receive else reply
 
-        for fitted, reply in in_order(work, engine.blocks(users), self.threads):
+        for fitted, reply in in_order(work, self.blocks(users, engine), self.threads):
             pending.put(fitted.users, fitted.lines, fitted.rows or {}, fitted.finite)
             yield Answer(reply, fitted.users, fitted.scores, fitted.seconds)
+        if together is not None:
+            nobody = users[:0]
+            yield Answer(Reply(nobody, together.total(), Report()), nobody, None, (0.0, 0.0))
 
     @property
     def rehearsal(self) -> Rehearsal:
@@ -177,7 +214,7 @@ class Clients:
         """The round does not count: devices stay as they were before it."""
         self._pending = None
 
-    def _reply(self, round: int, fitted: Fitted) -> Reply:
+    def _reply(self, round: int, fitted: Fitted, together: Gathering | None = None) -> Reply:
         """What leaves the devices of a block: declared arrays after the channel's half on the device, and sums."""
         finite, sent, rows = fitted.finite, fitted.sent, fitted.rows_sent
         label, declared = self.method.label, self.uploads.arrays
@@ -193,12 +230,15 @@ class Clients:
             kept = sent.finite() if self.grid is None else self.grid.fits(sent, self.setting.catalog.n_users)
             sent, users = sent.only(kept), users[kept]
             rows = len(sent.items.items)
-            if self.grid is not None:
+            if together is not None:
+                together.add(sent)
+                sent = Total({})
+            elif self.grid is not None:
                 sent = self.grid.summed(sent, declared)
         if self.silent:
             return Reply(users, sent, Report(clients=len(finite), rows=rows, silent=True))
         report = Report(clients=len(finite), dropped=len(finite) - len(users), rows=rows)
-        if len(self) > 1:  # of a device alone a sum would be its own figure
+        if len(self) > 1 or self.cells is not None:  # of a device alone a sum would be its own figure
             report.loss = float(fitted.loss[finite].sum(dtype=np.float64))
             reported = [n for n, slot in self.slots.items() if slot.reported]
             report.figures = {n: float(fitted.lines[n][finite].sum(dtype=np.float64)) for n in reported}

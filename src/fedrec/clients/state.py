@@ -29,6 +29,27 @@ class DeviceState:
         """To be kept while the devices go on."""
         return DeviceState({n: v.copy() for n, v in self.lines.items()}, dict(self.rows))
 
+    def only(self, users: Ids) -> DeviceState:
+        """Some devices alone, numbered anew."""
+        mine = np.arange(len(users))
+        rows = {n: RowStore(s.width).put(mine, s.get(users), keep_others=False) for n, s in self.rows.items()}
+        return DeviceState({n: v[users] for n, v in self.lines.items()}, rows)
+
+    @classmethod
+    def side_by_side(cls, states: Sequence[DeviceState], sizes: Sequence[int]) -> DeviceState:
+        """Devices one after another, so many in each."""
+        first = states[0]
+        lines = {n: np.concatenate([state.lines[n] for state in states]) for n in first.lines}
+        rows = {}
+        for name, store in first.rows.items():
+            change, start = RowStore(store.width).change(), 0
+            for state, size in zip(states, sizes, strict=True):
+                mine = np.arange(size)
+                change.put(start + mine, state.rows[name].get(mine))
+                start += size
+            rows[name] = change.done(keep_others=False)
+        return cls(lines, rows)
+
 
 def begin(slots: Mapping[str, Slot], clients: int, seed: int, tuned: Sequence[str] = ()) -> DeviceState:
     """Before the first round; of ``tuned`` shared tables devices keep the rows as they tuned them."""

@@ -69,6 +69,11 @@ class Grid:
     def summed(self, upload: Upload, declared: dict[str, Slot]) -> Total:
         """The sum of uploads in whole numbers, weight included; of one client: what it sends, or masks."""
         total = self.empty(declared)
+        self.add(upload, total)
+        return total
+
+    def add(self, upload: Upload, total: Total) -> None:
+        """Add uploads to a sum of whole numbers, in place."""
         owner = np.repeat(np.arange(upload.clients), np.diff(upload.items.indptr))
         for name, values in upload.rows.items():
             table = total.sums[name]
@@ -77,9 +82,8 @@ class Grid:
         nowhere = np.zeros(upload.clients, np.int32)
         for name, values in upload.dense.items():
             _add(total.sums[name].reshape(1, -1), nowhere, _flat(values), upload.weights, self.scale)
-        total.weight = float(self.encode(upload.weights).sum())
-        total.clients = upload.clients
-        return total
+        total.weight += float(self.encode(upload.weights).sum())
+        total.clients += upload.clients
 
     def empty(self, declared: dict[str, Slot]) -> Total:
         words: dict[str, Any] = {n: np.zeros(s.shape, np.int64) for n, s in declared.items()}

@@ -46,6 +46,10 @@ class Slot:
     anew: bool = False  # a warm start does not take it from an earlier run
     reported: bool = False  # a private number whose sum over a round's clients is reported
 
+    def size(self, of_a_row: bool = False) -> int:
+        """How many numbers it has, or one of its rows."""
+        return int(np.prod(self.shape[1:] if of_a_row else self.shape))
+
     def starting(self, name: str, seed: int) -> Array:
         """As it starts: a function of the seed and its name, so that all clients start alike."""
         return self._begin(generator(seed, f"{START}:{name}"))

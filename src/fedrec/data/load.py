@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +22,12 @@ from fedrec.data.sources.table import part_of, read_table
 
 if TYPE_CHECKING:
     from fedrec.data.interactions import Interactions
+    from fedrec.data.worlds.scalable import Scalable
 
 DEMO = "demo"
 BUILT_IN = (DEMO, *SOURCES)
 FRAME = "frame"  # what data from a frame are called
+MADE = re.compile(r"scalable-(\d+)-(\d+)-(\d+)(?:-(\d+))?")  # users, items, interactions and perhaps a seed
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ def load(
     core: int | None = None,
 ) -> Interactions:
     """Load a data set by name (``ml-100k``, or ``amazon-video:10`` for users with 10 rows), file or frame.
+
+    ``scalable-5000-1000-100000`` is a made world of so many users, items and interactions (``-7`` behind it: its
+    seed).
 
     ``user``, ``item`` and ``time`` name the columns of a file or frame (polars, pandas) where they are not
     called by a usual name; ``time=""`` leaves the times out. ``items`` is a file or frame with the items'
@@ -112,6 +118,8 @@ def _locate(base: str, reading: Reading) -> Located:
             from fedrec.data.worlds import demo
 
             return Located(DEMO, "made by fedrec, needs no file", demo)
+        if made := made_world(base):
+            return Located(base, "made by fedrec, needs no file", lambda: made.some(0, len(made.indptr) - 1))
         if base in SOURCES:
             source = SOURCES[base]
             place: Place = find_or_download(source)
@@ -146,7 +154,17 @@ def split_name(text: str) -> tuple[str, int | None]:
 
 
 def is_name(text: str) -> bool:
-    return text in BUILT_IN or text in imported_names()
+    return text in BUILT_IN or MADE.fullmatch(text) is not None or text in imported_names()
+
+
+def made_world(name: str) -> Scalable | None:
+    """The made world of any size that a name such as ``scalable-5000-1000-100000`` stands for."""
+    found = MADE.fullmatch(name)
+    if found is None:
+        return None
+    from fedrec.data.worlds.scalable import Scalable
+
+    return Scalable(*(int(number or 0) for number in found.groups()))
 
 
 def _looks_like_path(text: str) -> bool:

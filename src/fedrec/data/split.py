@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -73,6 +73,11 @@ class Split:
         return sorted_distinct(self.train.indptr, self.train.items)
 
     @cached_property
+    def met_by(self) -> NDArray[np.int64]:
+        """How many users trained on each item."""
+        return np.bincount(self.trained.items, minlength=self.n_items)
+
+    @cached_property
     def met(self) -> Ragged:
         """Each user's items, held-out ones included, sorted and distinct."""
         return sorted_distinct(*self.known.followed_by(self.test_items)) if self.held_out else self.trained
@@ -108,6 +113,30 @@ class Split:
         known = ClientData(self.keys, self.train, self.trained, self.forbidden, self.n_items, negatives)
         return known if users is None else known.take(users)
 
+    def between(self, first: int, end: int) -> Split:
+        """The data's users from ``first`` up to ``end`` alone, numbered anew; items keep their codes."""
+        a, b = np.searchsorted(self.users, [first, end])
+        rows = slice(self.data.indptr[first], self.data.indptr[end])
+        data = replace(
+            self.data,
+            indptr=self.data.indptr[first : end + 1] - self.data.indptr[first],
+            items=self.data.items[rows],
+            times=None if self.data.times is None else self.data.times[rows],
+            user_ids=self.data.user_ids[first:end],
+        )
+        mine = np.arange(a, b)
+        train, valid, test = (r.take(mine) for r in (self.train, self.valid_items, self.test_items))
+        users = self.users[a:b] - first
+        return replace(
+            self,
+            data=data,
+            users=users,
+            train=train,
+            valid_items=valid,
+            test_items=test,
+            dropped=end - first - len(users),
+        )
+
     @cached_property
     def candidates(self) -> Candidates:
         """Never-interacted items, drawn once; those for validation and those for test do not overlap."""
@@ -120,10 +149,17 @@ class Split:
         return Candidates(pairs[:, 0], pairs[:, 1], int(short))
 
 
-def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0, hold_out: bool = True) -> Split:
+def split(
+    data: Interactions,
+    how: str | Protocol = STRICT,
+    seed: int = 0,
+    hold_out: bool = True,
+    nobody: bool = False,
+) -> Split:
     """Split as the protocol says. By leave-out, what a user gets depends on (seed, user) only, not on other users.
 
-    Without ``hold_out`` everything is for training: for people, once it is known how well a method does.
+    Without ``hold_out`` everything is for training: for people, once it is known how well a method does. Of a part of
+    the data it is no error if ``nobody`` has enough.
     """
     how = protocol(how)
     # Without time stamps every order is a guess: a seeded shuffle, whatever the protocol says of ties.
@@ -150,7 +186,7 @@ def split(data: Interactions, how: str | Protocol = STRICT, seed: int = 0, hold_
         when,
     )
     users = np.flatnonzero(counts >= (how.least if hold_out else 1))
-    if len(users) == 0:
+    if len(users) == 0 and not nobody:
         raise DataError(
             f"no user of {data.name} has the {how.least} interactions that protocol '{how.name}' "
             f"needs (the most is {int(counts.max(initial=0))}): use data with longer histories"

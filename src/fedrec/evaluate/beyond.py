@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.data.outline import Outline
 from fedrec.data.split import Split
 
 
@@ -41,12 +42,11 @@ def novelty(top: NDArray[np.int32], met_by: NDArray[np.int64], n_users: int) -> 
     return float(-np.log2(np.maximum(met_by[shown], 1) / n_users).mean())
 
 
-def beyond(top: NDArray[np.int32], split: Split) -> dict[str, float]:
+def beyond(top: NDArray[np.int32], split: Split | Outline) -> dict[str, float]:
     """All of them, for lists of k items, as ``name@k``."""
     k = top.shape[1]
-    met_by = np.bincount(split.trained.items, minlength=split.n_items)
     return {
         f"coverage@{k}": coverage(top, split.n_items),
         f"gini@{k}": gini(top, split.n_items),
-        f"novelty@{k}": novelty(top, met_by, split.n_users),
+        f"novelty@{k}": novelty(top, split.met_by, split.n_users),
     }

@@ -7,14 +7,15 @@ test item secret lets it do better than chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
+from fedrec.core.slots import Array
 from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam
-from fedrec.evaluate.metrics import auc, hr, summary
+from fedrec.evaluate.metrics import Ranks, auc, hr, summary
 from fedrec.evaluate.ranking import rank_sampled
 from fedrec.methods.central.counter import Counter
-from fedrec.methods.central.popularity import Popularity
+from fedrec.methods.central.popularity import Popularity, SameForAll
 
 STANDARD_ERRORS = 3  # above 0.5 by more than this many: the protocol is broken
 
@@ -28,19 +29,34 @@ class Controls(TypedDict):
     counter: CounterControl
 
 
+class Control(NamedTuple):
+    """Where the test items come under either."""
+
+    popular: Ranks
+    drawn: Ranks
+
+
+def control_ranks(exam: Exam, met_by: Array, rounds: int, seed: int, threads: int = 1) -> Control:
+    """Popularity, from how many users trained on each item, and the counter over the negatives of so many rounds."""
+    counter = Counter(rounds=max(1, rounds)).fit(exam.split, seed, threads)
+    popular = rank_sampled(SameForAll(met_by), exam, "test", threads)
+    return Control(popular, rank_sampled(counter, exam, "test", threads))
+
+
 def controls(
     split: Split, rounds: int = 100, seed: int = 0, threads: int = 1, ks: Sequence[int] = (10,)
 ) -> Controls:
     """Popularity, and the counter over the negatives of ``rounds`` rounds, both on the sampled test."""
-    exam = Exam(split)
-    popularity = Popularity().fit(split, seed, threads)
-    counter = Counter(rounds=max(1, rounds)).fit(split, seed, threads)
-    drawn = rank_sampled(counter, exam, "test", threads)
-    area, error = auc(drawn)
+    met_by = Popularity().fit(split, seed, threads).scores
+    return stated(control_ranks(Exam(split), met_by, rounds, seed, threads), ks)
+
+
+def stated(found: Control, ks: Sequence[int] = (10,)) -> Controls:
+    area, error = auc(found.drawn)
     return {
-        "popularity": summary(rank_sampled(popularity, exam, "test", threads), ks),
+        "popularity": summary(found.popular, ks),
         "counter": {
-            "hr@10": hr(drawn, 10),
+            "hr@10": hr(found.drawn, 10),
             "auc": area if area == area else None,  # NaN: no user had candidates
             "auc_se": error if error == error else None,
             # AUC, because on sparse data the hit rate is all ties and hides the leak

@@ -28,9 +28,10 @@ from fedrec.runs.history import History, cut_history, read_history
 from fedrec.runs.logs import check_logs, logging_to
 from fedrec.runs.private import spent_by, with_noise
 from fedrec.runs.result import rank_table, result_of
-from fedrec.runs.run import Run, blocks_of, write_run
+from fedrec.runs.run import Run, write_run
+from fedrec.runs.shared_out import check_apart, hired, hired_again, in_fixed_point
 from fedrec.runs.train import Callback, Training, train
-from fedrec.simulate.checkpoint import load_checkpoint
+from fedrec.simulate.crew import Crew
 from fedrec.simulate.passes import Passes
 from fedrec.simulate.simulation import Simulation
 from fedrec.simulate.warm import warm_start
@@ -62,6 +63,7 @@ def run(
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
     log: str | Sequence[str] = (),
+    workers: str | None = None,
 ) -> Run:
     """Train a method on data under a protocol, and evaluate it; with ``out`` the run is kept in that folder.
 
@@ -71,43 +73,52 @@ def run(
     read for that round only. With ``all_data`` nothing is held out: the last round ranks, for people, and there are
     no figures. ``epsilon`` is the privacy of a whole user's data that may be spent: the noise is found for it, and
     the last round is reported. ``start`` is an earlier run whose tables are taken over, items matched by id. ``log``
-    passes rounds and figures on to ``"tensorboard"`` or ``"mlflow"``.
+    passes rounds and figures on to ``"tensorboard"`` or ``"mlflow"``. ``workers`` is ``"ray"`` (or ``"ray:HOST:PORT"``
+    of a cluster): clients are spread over its nodes, who load their part of the data themselves, with ``threads`` each.
     """
-    threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
+    given, callbacks = threads, border.callbacks_of(callbacks)
+    threads = border.threads_or_all(threads)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
     check_logs(logs := border.texts(log))
-    method, data, config = described(
-        method, data, protocol, rounds, seed, settings=settings, preset=preset, engine=engine, clients=clients,
-        channel=channel, epsilon=epsilon, delta=delta, view=view, local=local, eval_every=eval_every, patience=patience,
-        k=k, all_data=all_data, start=_name_of(start),
-    )  # fmt: skip
-    parts = split(data, config.protocol, config.seed, hold_out=not config.all_data)
-    earlier = start if isinstance(start, Run) or start is None else open(start)
-    if isinstance(method, Federated):
-        stages = [stage.parse(text) for text in config.channel]
-        config = with_noise(config, method, parts, spent_by(earlier, stages, config.epsilon))
-    training = training_of(method, parts, config, threads)
-    _check_budget(training, config)
-    if earlier is not None:
-        if not isinstance(training, Simulation):
-            raise FedrecError(f"start does not apply to {method.label}: it is not federated")
-        leaks = _start(training, earlier)
-        config = config.model_copy(update={"start_leaks": leaks})
-    folder = None
-    if out is not None and out is not False:
-        folder = RunFolder.create(None if out is True else border.path_of("out", out), config)
+    crew = None
+    if workers is not None:
+        check_apart(method, settings, local, start)
+        crew = hired(workers, data, protocol, seed, all_data, None if given is None else threads)
+        data, channel, threads = crew.outline, in_fixed_point(channel), crew.threads
+    folder = training = None
     try:
+        method, data, config = described(
+            method, data, protocol, rounds, seed, settings=settings, preset=preset, engine=engine, clients=clients,
+            channel=channel, epsilon=epsilon, delta=delta, view=view, local=local, eval_every=eval_every,
+            patience=patience, k=k, all_data=all_data, start=_name_of(start),
+        )  # fmt: skip
+        parts: Any = crew.outline if crew else split(data, config.protocol, config.seed, not config.all_data)
+        earlier = start if isinstance(start, Run) or start is None else open(start)
+        if isinstance(method, Federated):
+            stages = [stage.parse(text) for text in config.channel]
+            config = with_noise(config, method, parts, spent_by(earlier, stages, config.epsilon))
+        training = training_of(method, parts, config, threads, crew)
+        _check_budget(training, config)
+        if earlier is not None:
+            if not isinstance(training, Simulation):
+                raise FedrecError(f"start does not apply to {method.label}: it is not federated")
+            leaks = _start(training, earlier)
+            config = config.model_copy(update={"start_leaks": leaks})
+        if out is not None and out is not False:
+            folder = RunFolder.create(None if out is True else border.path_of("out", out), config)
         with writing(folder.path) if folder else nullcontext():
-            if folder:
+            if folder and crew is None:
                 keep_data(folder.path, data)
             history = History(folder.history if folder else None)
             return _finish(
                 method, parts, config, threads, training, history, folder, checkpoint_every, callbacks, logs
             )
-    except KeyboardInterrupt:
-        if folder is None:
-            raise
-        raise _interrupted(folder, training) from None
+    except BaseException as error:
+        if crew is not None:
+            crew.close()
+        if isinstance(error, KeyboardInterrupt) and folder is not None:
+            raise _interrupted(folder, training) from None
+        raise
     finally:
         if folder:
             folder.unlock()
@@ -123,16 +134,19 @@ def resume(
     checkpoint_every: float = 30.0,
     callbacks: Sequence[Callback] = (),
     log: str | Sequence[str] = (),
+    workers: str | None = None,
 ) -> Run:
     """Go on with an interrupted run from its last checkpoint, or extend a finished one to more rounds.
 
-    More rounds of a run with an epsilon cost more: ``epsilon`` is what may be spent in all.
+    More rounds of a run with an epsilon cost more: ``epsilon`` is what may be spent in all. ``workers`` may be others
+    than before, or none.
     """
-    threads, callbacks = border.threads_or_all(threads), border.callbacks_of(callbacks)
+    given, callbacks = threads, border.callbacks_of(callbacks)
+    threads = border.threads_or_all(threads)
     checkpoint_every = border.seconds("--checkpoint-every", checkpoint_every)
     check_logs(logs := border.texts(log))
     rounds = None if rounds is None else border.whole("rounds", rounds, 1)
-    folder, training = RunFolder.existing(border.path_of("path", path)), None
+    folder, training, crew = RunFolder.existing(border.path_of("path", path)), None, None
     folder.lock()
     try:
         config = folder.config()
@@ -144,14 +158,15 @@ def resume(
             config = config.model_copy(update={"rounds": rounds})
         if epsilon is not None:
             config = config.model_copy(update={"epsilon": border.number("--epsilon", epsilon)})
-        method, parts = _rebuild(config, data, str(path))
-        training = training_of(method, parts, config, threads)
+        method, parts, crew = _rebuild(config, data, str(path), workers, None if given is None else threads)
+        threads = threads if crew is None else crew.threads
+        training = training_of(method, parts, config, threads, crew)
         _check_budget(training, config)
         with writing(folder.path):
             history = History(folder.history)
             if training is not None:
                 if (folder.checkpoint / "current.json").exists():
-                    training.restore(*load_checkpoint(folder.checkpoint))
+                    training.load(folder.checkpoint)
                 elif config.start and isinstance(training, Simulation):
                     _start(training, open(config.start))
                 history.close()
@@ -161,24 +176,28 @@ def resume(
             return _finish(
                 method, parts, config, threads, training, history, folder, checkpoint_every, callbacks, logs
             )
-    except KeyboardInterrupt:
-        raise _interrupted(folder, training) from None
+    except BaseException as error:
+        if crew is not None:
+            crew.close()
+        if isinstance(error, KeyboardInterrupt):
+            raise _interrupted(folder, training) from None
+        raise
     finally:
         folder.unlock()
 
 
-def open(path: str | Path, data: Any = None, threads: int | None = None) -> Run:
+def open(path: str | Path, data: Any = None, threads: int | None = None, workers: str | None = None) -> Run:
     """A finished run from its folder. ``data`` are needed only where they cannot be found again."""
-    threads = border.threads_or_all(threads)
+    given, threads = threads, border.threads_or_all(threads)
     folder = RunFolder.existing(border.path_of("path", path))
     config = folder.config()
     result = folder.result()
     if result is None:
         raise FedrecError(f"{path} is not finished: go on with fedrec run --resume {path}")
-    method, parts = _rebuild(config, data, str(path))
-    training = training_of(method, parts, config, threads)
+    method, parts, crew = _rebuild(config, data, str(path), workers, None if given is None else threads)
+    training = training_of(method, parts, config, threads if crew is None else crew.threads, crew)
     if training is not None:
-        training.restore(*load_checkpoint(folder.checkpoint))
+        training.load(folder.checkpoint)
         if training.moment.round != result["rounds"]:
             raise FedrecError(
                 f"{path} is being extended to {config.rounds} rounds and is at {training.moment.round}: go on with "
@@ -223,7 +242,9 @@ def _start(training: Simulation, run: Run) -> int:
     return max(warm_start(training, run.federated), run.config.start_leaks)
 
 
-def training_of(method: Method, parts: Split, config: RunConfig, threads: int) -> Training | None:
+def training_of(
+    method: Method, parts: Split, config: RunConfig, threads: int, crew: Crew | None = None
+) -> Training | None:
     """What plays the rounds; None for a yardstick that has none."""
     if isinstance(method, CentralInRounds):
         return Passes(method, parts, config.seed, threads, config.rounds or ROUNDS)
@@ -244,13 +265,19 @@ def training_of(method: Method, parts: Split, config: RunConfig, threads: int) -
         epsilon=config.epsilon,
         delta=config.delta,
         spent_before=[Release(*one) for one in config.spent_before or ()],
+        crew=crew,
     )
 
 
-def _rebuild(config: RunConfig, data: Any, path: str) -> tuple[Method, Split]:
+def _rebuild(
+    config: RunConfig, data: Any, path: str, workers: str | None = None, threads: int | None = None
+) -> tuple[Method, Any, Crew | None]:
+    method = make(config.method, config.settings)
+    if workers is not None:
+        crew = hired_again(workers, config, data, path, threads)
+        return method, crew.outline, crew
     found = data_of(config, data, path)
-    parts = split(found, config.protocol, config.seed, hold_out=not config.all_data)
-    return make(config.method, config.settings), parts
+    return method, split(found, config.protocol, config.seed, hold_out=not config.all_data), None
 
 
 def _finish(
@@ -277,17 +304,22 @@ def _finish(
             history.close()
             if training.selected is None:
                 raise FedrecError(stopped or "no round was evaluated")
-            scorer: Any = training.scorer(training.selected.moment)
+            central = None
         else:
             assert isinstance(method, CentralAtOnce)
+            assert isinstance(parts, Split)
             history.close()
-            scorer = method.fit(parts, config.seed, threads)
-        measured = None
-        if parts.held_out:
-            measured = measure(scorer, Exam(parts), threads, blocks_of(training), max(config.k))
-        result = result_of(method, parts, config, training, history, measured, stopped, threads)
+            central = method.fit(parts, config.seed, threads)
+        measured, short = None, 0
+        if parts.held_out and training is not None:
+            measured, short = training.measure(max(config.k))
+        elif parts.held_out:
+            assert central is not None
+            assert isinstance(parts, Split)
+            measured = measure(central, Exam(parts), threads, None, max(config.k))
+            short = parts.candidates.short
+        result = result_of(method, parts, config, training, history, measured, short, stopped, threads)
         result["run"] = str(path) if path else None
-        central = scorer if training is None else None
         ranks = rank_table(parts, measured)
         finished = Run(config, method, parts, result, ranks, history.lines, threads, path, training, central)
         if folder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -10,7 +9,6 @@ from pydantic import Field, field_validator
 from fedrec.core.federated import View
 from fedrec.core.protocol import Protocol
 from fedrec.core.settings import Settings
-from fedrec.data.interactions import Interactions
 
 
 class RunConfig(Settings):
@@ -71,14 +69,3 @@ class RunConfig(Settings):
     def table(self) -> dict[str, Any]:
         """For TOML, which knows no null."""
         return {k: v for k, v in self.model_dump(mode="json").items() if v is not None}
-
-
-def fingerprint(data: Interactions) -> str:
-    """A sum over ids, items and times: two data sets of one name can differ."""
-    digest = hashlib.sha256()
-    for array in (data.indptr, data.items, data.times):
-        if array is not None:
-            digest.update(array.tobytes())
-    for ids in (data.user_ids, data.item_ids):  # a user's random streams hang on its id
-        digest.update("\n".join(map(str, ids.tolist())).encode() + b"\0")
-    return digest.hexdigest()[:16]

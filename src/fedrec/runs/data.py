@@ -9,14 +9,16 @@ from fedrec.core.errors import DataError, FedrecError
 from fedrec.data.interactions import Interactions
 from fedrec.data.kept import keep, read_kept
 from fedrec.data.load import load
-from fedrec.runs.config import RunConfig, fingerprint
+from fedrec.data.outline import Outline
+from fedrec.data.sums import matches
+from fedrec.runs.config import RunConfig
 
 COPY = "data.parquet"
 
 
-def loaded(data: Any) -> Interactions:
-    """Data as they are, or loaded: a name, a path or a frame."""
-    return data if isinstance(data, Interactions) else load(data)
+def loaded(data: Any) -> Any:
+    """Data as they are (or what is known of those that workers hold), or loaded: a name, a path or a frame."""
+    return data if isinstance(data, Interactions | Outline) else load(data)
 
 
 def origin_of(data: Interactions) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def keep_data(folder: Path, data: Interactions) -> None:
 def data_of(config: RunConfig, given: Any, path: str) -> Interactions:
     """The data that a run was made on, and no others."""
     data = _again(config, Path(path)) if given is None else loaded(given)
-    if fingerprint(data) != config.fingerprint:
+    if not matches(data, config.fingerprint):
         raise FedrecError(
             f"{path} was made on other data than this {data.name}: their contents differ, "
             f"so give the same with {_how(path)}"

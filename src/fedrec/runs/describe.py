@@ -14,11 +14,12 @@ from fedrec.core.federated import Federated, View
 from fedrec.core.method import ROUNDS, Method
 from fedrec.core.protocol import Protocol
 from fedrec.core.protocol import protocol as named_protocol
-from fedrec.data.interactions import Interactions
+from fedrec.data.outline import Outline
+from fedrec.data.sums import fingerprint
 from fedrec.methods import named_by_alias, settings_of, spec_of, usual_clients
 from fedrec.methods.central.base import Central, CentralInRounds
 from fedrec.runs import border
-from fedrec.runs.config import RunConfig, fingerprint
+from fedrec.runs.config import RunConfig
 from fedrec.runs.data import loaded, origin_of
 from fedrec.runs.presets import Preset, check_preset, chosen
 from fedrec.runs.private import private_form
@@ -28,7 +29,7 @@ class Described(NamedTuple):
     """A method, its data, and everything that decides their run."""
 
     method: Method
-    data: Interactions
+    data: Any  # Interactions, or the outline of those that workers hold
     config: RunConfig
 
 
@@ -73,14 +74,15 @@ def described(
     elif delta is not None:
         raise FedrecError("--delta goes with --epsilon: give both, or neither")
     data = loaded(data)
+    names = data.data if isinstance(data, Outline) else data
     config = RunConfig(
         fedrec=fedrec.__version__,
         method=name or spec_of(method),
         settings=settings_of(method),
         preset=found and found.name,
-        data=data.name,
-        **origin_of(data),
-        fingerprint=fingerprint(data),
+        data=names.name,
+        **origin_of(names),
+        fingerprint=data.fingerprint if isinstance(data, Outline) else fingerprint(data),
         protocol=protocol,
         seed=seed,
         rounds=_rounds(method, rounds),

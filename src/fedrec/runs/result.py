@@ -17,9 +17,10 @@ from fedrec.channel.stage import Stage
 from fedrec.core.kernel import LeastSquares
 from fedrec.core.method import ROUNDS, Method
 from fedrec.core.wrapper import chain
+from fedrec.data.outline import Outline
 from fedrec.data.split import Split
 from fedrec.evaluate.beyond import beyond
-from fedrec.evaluate.controls import controls
+from fedrec.evaluate.controls import Controls, controls, stated
 from fedrec.evaluate.metrics import Ranks, summary
 from fedrec.evaluate.ranking import Measured
 from fedrec.methods import named_by_alias
@@ -79,21 +80,22 @@ def versions() -> dict[str, str]:
 
 def result_of(
     method: Method,
-    parts: Split,
+    parts: Split | Outline,
     config: RunConfig,
     training: Training | None,
     history: History,
     measured: Measured | None,
+    short: int,
     stopped: str,
     threads: int,
 ) -> dict[str, Any]:
     played = training.moment.round if training else None
-    checks = controls(parts, played or ROUNDS, config.seed, threads, config.k) if measured else None
+    checks = _controls(parts, training, played or ROUNDS, config, threads) if measured else None
     down = None
     if isinstance(training, Simulation):  # rows that are zero are not sent: the mean over the rounds
         asked = sum(line["clients"] for line in history.lines)
         fetched = sum(line["bytes_down"] for line in history.lines)
-        down = fetched / asked if asked else downloaded(training.clients.slots, training.given)
+        down = fetched / asked if asked else downloaded(dict(training.team.slots), training.given)
     return {
         "method": config.method if named_by_alias(config.method) else method.label,
         "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in config.settings.items()},
@@ -104,7 +106,7 @@ def result_of(
         "protocol": config.protocol.name,
         "protocol_settings": config.protocol.model_dump(mode="json"),
         "seed": config.seed,
-        "engine": training.clients.engine.name if isinstance(training, Simulation) else "central",
+        "engine": training.team.engine if isinstance(training, Simulation) else "central",
         "view": training.view if training else None,
         "local": config.local,
         "channel": list(config.channel),
@@ -127,7 +129,7 @@ def result_of(
         "items": parts.n_items,
         "users_dropped": parts.dropped,
         "users_tested": measured.test.n_users if measured else None,
-        "users_short_of_candidates": parts.candidates.short if measured else 0,
+        "users_short_of_candidates": short,
         "clients_dropped": sum(line["dropped"] for line in history.lines) if training else None,
         "notes": [said for part in chain(method) if (said := part.note(parts.catalog))]
         + [said for s in _remarkable(training) if (said := s.says())]
@@ -139,8 +141,18 @@ def result_of(
         "leaks": checks is not None and (checks["counter"]["leaks"] or config.start_leaks > 0),
         "controls": checks,
         "threads": threads,
+        "workers": training.team.about() if isinstance(training, Simulation) else None,
         "versions": versions(),
     }
+
+
+def _controls(
+    parts: Split | Outline, training: Training | None, rounds: int, config: RunConfig, threads: int
+) -> Controls:
+    if isinstance(parts, Split):
+        return controls(parts, rounds, config.seed, threads, config.k)
+    assert isinstance(training, Simulation)
+    return stated(training.team.controls(parts.met_by.astype(np.float32), rounds, config.seed), config.k)
 
 
 def _remarkable(training: Training | None) -> Sequence[Stage]:
@@ -186,7 +198,7 @@ def _resolved(training: Training | None) -> dict[str, float]:
     return {"alpha": form.alpha, "lam": form.lam}
 
 
-def _figures(measured: Measured, parts: Split, ks: Sequence[int]) -> dict[str, Any]:
+def _figures(measured: Measured, parts: Split | Outline, ks: Sequence[int]) -> dict[str, Any]:
     return {
         "validation": figures(measured.valid, ks),
         "test": {**figures(measured.test, ks), "full": figures(measured.full, ks)},
@@ -194,7 +206,7 @@ def _figures(measured: Measured, parts: Split, ks: Sequence[int]) -> dict[str, A
     }
 
 
-def rank_table(parts: Split, measured: Measured | None) -> Any:
+def rank_table(parts: Split | Outline, measured: Measured | None) -> Any:
     import polars as pl
 
     ids = parts.data.user_ids[parts.users]

@@ -20,7 +20,7 @@ from fedrec.core.scorer import Scorer
 from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import Ranks, summary
-from fedrec.evaluate.ranking import rank_full, rank_sampled
+from fedrec.evaluate.ranking import rank_full, rank_sampled, top_k
 from fedrec.figures.notebook import run_html
 from fedrec.methods.central.base import Central, CentralAtOnce
 from fedrec.methods.central.itemitem import ItemItem
@@ -39,7 +39,9 @@ from fedrec.serve.page import Page, page, write_page
 from fedrec.serve.recipes import for_device, for_yardstick
 from fedrec.serve.recommend import (
     at_least_one,
+    check_new,
     find_item,
+    frame,
     id_text,
     item_rows,
     joined_centrally,
@@ -48,7 +50,6 @@ from fedrec.serve.recommend import (
     similar_by,
     write_all,
 )
-from fedrec.simulate.checkpoint import save_checkpoint
 from fedrec.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -146,8 +147,11 @@ class Run:
     def ranks_under(self, view: View | None = None, full: bool = False) -> Ranks:
         """Where each user's test item comes in the selected round, under a view."""
         self._measured("test")
+        if self.federated is not None:
+            assert self.federated.selected is not None
+            return self.federated.ranks(self.federated.selected.moment, "test", check_view(view), full)
         rank = rank_full if full else rank_sampled
-        return rank(self.scorer(view), Exam(self.split), "test", self.threads, blocks_of(self.training))
+        return rank(self.scorer(view), Exam(self.split), "test", self.threads)
 
     def recommend(
         self,
@@ -181,6 +185,9 @@ class Run:
     ) -> list[pl.DataFrame]:
         at_least_one(k)
         chosen, split = [self._user(user) for user in users], self.split
+        if self.federated is not None:
+            items, scores = self.federated.top(np.array(chosen, np.int64), k, check_view(view), include_seen)
+            return [frame(split.data, *line) for line in zip(items, scores, strict=True)]
         # What a user has met is not offered, held out or not: those items were kept back for measuring only.
         return recommend(self.scorer(view), split.data, split.met, k, chosen, include_seen, self.threads)
 
@@ -195,9 +202,12 @@ class Run:
         """The k best items of every user as rows of a new Parquet or CSV file; returns how many rows."""
         path, split, k = path_of("path", path), self.split, whole("k", k)
         at_least_one(k)
-        return write_all(
-            self.scorer(view), split.data, self.user_ids, split.met, k, path, include_seen, self.threads
-        )
+        check_new(path)
+        if self.federated is not None:
+            items, scores = self.federated.top(None, k, check_view(view), include_seen)
+        else:
+            items, scores = top_k(self.scorer(view), split.met, k, None, include_seen, self.threads)
+        return write_all(split.data, self.user_ids, items, scores, path)
 
     def again(
         self,
@@ -208,6 +218,8 @@ class Run:
         log: Sequence[str] = (),
     ) -> Run:
         """The same once more, for as many rounds as validation selected; ``all_data``: with nothing held out."""
+        if not isinstance(self.split, Split):
+            raise FedrecError("this run's data are with workers: open its folder without workers first")
         options: dict[str, Any] = {
             "all_data": all_data,
             "out": out,
@@ -227,7 +239,7 @@ class Run:
         """New clients as a scorer, and what they have met."""
         codes = [[find_item(self.split.data, like) for like in several(mine)] for mine in several(likes)]
         negatives, n_items = self.split.protocol.negatives_per_positive, self.split.n_items
-        popular = np.bincount(self.split.trained.items, minlength=n_items).astype(np.float32)
+        popular = self.split.met_by.astype(np.float32)
         if self.federated is None:
             assert isinstance(self.method, Central)
             people = newcomers(codes, n_items, negatives)
@@ -286,6 +298,11 @@ class Run:
             raise FedrecError(f"user '{user}' took no part in this run: {hint}")
         return int(at[0])
 
+    def close(self) -> None:
+        """Let workers go, where it has some: nothing more can be ranked then."""
+        if self.federated is not None:
+            self.federated.team.close()
+
     def save(self, path: str | Path) -> Path:
         """Write the run as a folder, to be opened again with ``fedrec.open``."""
         path = path_of("path", path)
@@ -295,24 +312,18 @@ class Run:
             shutil.copytree(self.path, path, ignore=shutil.ignore_patterns(".lock"))
             return path
         folder = RunFolder.create(path, self.config)
-        keep_data(folder.path, self.split.data)
+        if isinstance(self.split, Split):
+            keep_data(folder.path, self.split.data)
         write_run(folder, self)
         history = History(folder.history)
         for line in self.lines:
             history.append(line)
         history.close()
         if self.training is not None:
-            save_checkpoint(folder.checkpoint, self.training.moment, self.training.selected)
+            self.training.save(folder.checkpoint)
         folder.unlock()
         self.path = path
         return path
-
-
-def blocks_of(training: Training | None) -> Any:
-    """The users that a federation's devices are best scored together in."""
-    if not isinstance(training, Simulation):
-        return None
-    return training.clients.engine.blocks(training.clients.everyone)
 
 
 def write_run(folder: RunFolder, run: Run) -> None:

@@ -9,7 +9,6 @@ from fedrec.core.interrupt import held_back
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History
 from fedrec.server.divergence import Diverged
-from fedrec.simulate.checkpoint import save_checkpoint
 from fedrec.simulate.moment import Round
 from fedrec.simulate.passes import Passes
 from fedrec.simulate.simulation import Simulation
@@ -34,7 +33,7 @@ def train(
     except KeyboardInterrupt:  # between two rounds: one that is cut short leaves no trace
         if folder:
             with held_back():  # Ctrl-C once more does not cost what is being saved
-                save_checkpoint(folder.checkpoint, training.moment, training.selected)
+                training.save(folder.checkpoint)
         raise
 
 
@@ -80,9 +79,9 @@ def _play(
             callback(record, training)
         if folder and time.monotonic() - saved >= max(checkpoint_every, RARELY * took):
             start = time.monotonic()
-            save_checkpoint(folder.checkpoint, training.moment, training.selected)
+            training.save(folder.checkpoint)
             saved = time.monotonic()
             took = saved - start if checkpoint_every > 0 else 0.0
     if folder:
-        save_checkpoint(folder.checkpoint, training.moment, training.selected)
+        training.save(folder.checkpoint)
     return stopped

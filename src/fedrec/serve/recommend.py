@@ -41,24 +41,18 @@ def recommend(
     return [frame(data, *line) for line in zip(items, scores, strict=True)]
 
 
-def write_all(
-    scorer: Scorer,
-    data: Interactions,
-    user_ids: Any,
-    seen: Ragged,
-    k: int,
-    path: Path,
-    include_seen: bool = False,
-    threads: int = 1,
-) -> int:
-    """The k best items of every user, a row for each, into a new Parquet or CSV file."""
-    import polars as pl
-
+def check_new(path: Path) -> None:
+    """A file that does not exist yet, of a kind that can be written."""
     if path.suffix not in (".parquet", ".csv"):
         raise FedrecError(f"{path} is neither .parquet nor .csv: choose one of them")
     if path.exists():
         raise FedrecError(f"{path} exists already: choose another file")
-    items, scores = top_k(scorer, seen, k, None, include_seen, threads)
+
+
+def write_all(data: Interactions, user_ids: Any, items: NDArray[np.int32], scores: Array, path: Path) -> int:
+    """The best items of every user (padded with -1), a row for each, into a new Parquet or CSV file."""
+    import polars as pl
+
     real = items >= 0
     users, places = np.nonzero(real)
     table = pl.DataFrame(

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -24,10 +25,11 @@ from fedrec.core.scorer import Scorer
 from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import summary
-from fedrec.evaluate.ranking import rank_sampled
+from fedrec.evaluate.ranking import Measured, measure, rank_sampled
 from fedrec.methods.central.base import CentralInRounds
 from fedrec.server.divergence import Diverged
 from fedrec.server.server import ServerState
+from fedrec.simulate.checkpoint import load_checkpoint, save_checkpoint
 from fedrec.simulate.moment import Moment, Round, Selected, is_better, shown
 
 NOBODY = DeviceState({}, {})
@@ -60,6 +62,20 @@ class Passes:
     def restore(self, last: Moment, selected: Selected | None) -> None:
         """Go on from what a checkpoint holds."""
         self.state, self.selected = last.server, selected
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint."""
+        save_checkpoint(folder, self.moment, self.selected)
+
+    def load(self, folder: Path) -> None:
+        """Go on from a checkpoint."""
+        self.restore(*load_checkpoint(folder))
+
+    def measure(self, k: int) -> tuple[Measured, int]:
+        """What a result is made of, for the selected round, and how many users had too few candidates."""
+        assert self.selected is not None
+        found = measure(self.scorer(self.selected.moment), self.exam, self.threads, None, k)
+        return found, self.exam.candidates.short
 
     def warm_up(self) -> None:
         """Compile outside of the clock, on a user or two."""

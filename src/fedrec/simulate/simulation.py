@@ -1,4 +1,4 @@
-"""A federation in one process: the server's half, the devices' half, and the loop that joins them."""
+"""A simulated federation: the server's half, a team that plays the devices' half, and the loop that joins them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -15,23 +16,27 @@ from fedrec.channel.budget import budget_of
 from fedrec.channel.bytes import NUMBER, downloaded, uploaded
 from fedrec.channel.order import states_epsilon
 from fedrec.channel.stage import Stage, shortcut_of
-from fedrec.clients.clients import Answer, Ask, Clients
-from fedrec.clients.state import DeviceState
-from fedrec.clients.store import fetched
+from fedrec.clients.clients import Clients
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, RanksWith, View, own_rows, ranks_from_history
 from fedrec.core.interrupt import heard_at_once
 from fedrec.core.messages import Report
+from fedrec.core.ragged import Ids
 from fedrec.core.slots import Catalog, Slot
+from fedrec.data.cells import Cells, cell_borders
+from fedrec.data.outline import Outline
 from fedrec.data.split import Split
 from fedrec.evaluate.exam import Exam, Which
 from fedrec.evaluate.metrics import Ranks, summary
-from fedrec.evaluate.ranking import count_sampled, rank_sampled
+from fedrec.evaluate.ranking import Measured
+from fedrec.methods import settings_of, spec_of
 from fedrec.server.cohort import cohort_size
 from fedrec.server.divergence import Watch
 from fedrec.server.server import Server
+from fedrec.simulate.crew import Crew
 from fedrec.simulate.moment import Moment, Round, Selected, is_better, shown
-from fedrec.simulate.views import HistoryScorer, ViewScorer
+from fedrec.simulate.team import Asked, Team, Terms, Threads, Top
+from fedrec.simulate.views import ViewScorer, scorer_of
 
 
 @dataclass
@@ -39,7 +44,7 @@ class Simulation:
     """A method on a split: both halves, and how to play the next round."""
 
     method: Federated
-    split: Split
+    split: Split | Outline
     seed: int = 0
     threads: int = 1
     clients_per_round: float | int | None = None
@@ -51,10 +56,11 @@ class Simulation:
     epsilon: float | None = None  # what may be spent, where the channel states an epsilon
     delta: float | None = None
     spent_before: Sequence[Release] = ()
+    crew: Crew | None = None  # workers that hold the data, whose outline ``split`` is
     selected: Selected | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        method, catalog, self.exam = self.method, self.split.catalog, Exam(self.split)
+        method, catalog = self.method, self.split.catalog
         if states_epsilon(self.channel):  # how much people met is theirs: the server is not told, it guesses
             catalog = catalog._replace(positives=Catalog._field_defaults["positives"])
         if method.view() not in get_args(RanksWith):
@@ -74,12 +80,9 @@ class Simulation:
             method, catalog, self.seed,
             cohort_size=cohort, channel=self.channel, shortcut=shortcut, local=self.local,
         )  # fmt: skip
-        self.clients = Clients(
-            method, self.split.clients(), catalog, self.seed,
-            engine=self.engine, channel=self.channel, shortcut=shortcut, local=self.local,
-            keeps_tuned=self.own == "tuned" and not self.replays, secret=self.seed, threads=self.threads,
-        )  # fmt: skip
-        self.server.meet(self.clients.introduce())
+        self.team: Team = self._team(catalog, shortcut)
+        if self.crew is None:
+            self.server.meet(self.clients.introduce())
         self.private = self.server.private
         if self.private and uploads.turns > 1:
             raise FedrecError(
@@ -98,55 +101,98 @@ class Simulation:
         self.whole_tables = any(stage.dense for stage in self.channel)
         self.number = self.channel[-1].number if self.channel else NUMBER
 
+    def _team(self, catalog: Catalog, shortcut: int) -> Team:
+        """The devices: all of them in this process, or with workers."""
+        method, grid = self.method, self.server.grid
+        keeps_tuned = self.own == "tuned" and not self.replays
+        if self.crew is not None:
+            if grid is None:
+                raise FedrecError("workers add up in fixed point: put 'fixed' at the end of the channel")
+            self.crew.begin(
+                Terms(
+                    spec_of(method), settings_of(method), catalog, self.seed, self.engine, tuple(self.channel),
+                    shortcut, keeps_tuned, self.replays, self.from_history,
+                ),
+                method.slots(catalog),
+            )  # fmt: skip
+            return self.crew
+        assert isinstance(self.split, Split)
+        # Whole numbers can be added up anywhere: then work is cut so that it can be done anywhere.
+        cells = None if grid is None else Cells.over(cell_borders(self.split.data.indptr), self.split.users)
+        clients = Clients(
+            method, self.split.clients(), catalog, self.seed,
+            engine=self.engine, channel=self.channel, shortcut=shortcut, local=self.local,
+            keeps_tuned=keeps_tuned, secret=self.seed, threads=self.threads, cells=cells,
+        )  # fmt: skip
+        return Threads(clients, Exam(self.split), self.replays)
+
+    @property
+    def here(self) -> Threads:
+        """The devices of this process."""
+        if not isinstance(self.team, Threads):
+            raise FedrecError(
+                "the devices of this run are with workers: open its folder without workers first"
+            )
+        return self.team
+
+    @property
+    def clients(self) -> Clients:
+        return self.here.clients
+
+    @property
+    def exam(self) -> Exam:
+        return self.here.exam
+
     @property
     def moment(self) -> Moment:
         """Both halves as they are now; with sampled clients the next round writes into the devices' lines."""
-        return Moment(self.server.state, self.clients.state)
+        return Moment(self.server.state, self.team.devices)
 
     def restore(self, last: Moment, selected: Selected | None) -> None:
-        """Go on from what a checkpoint holds."""
+        """Go on from a moment."""
         self.server.state, self.selected = last.server, selected
-        self.clients.state = last.devices if self.replays else last.devices.copy()
+        self.here.restore(last.devices)
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint."""
+        self.team.save(folder, self.moment, self.selected)
+
+    def load(self, folder: Path) -> None:
+        """Go on from a checkpoint."""
+        last, self.selected = self.team.load(folder)
+        self.server.state = last.server
 
     def warm_up(self) -> None:
         """Compile and initialise outside of the clock."""
-        first = self.clients.engine.blocks(self.clients.everyone)[0]
         state = self.server.state
-        told = self.server.standing(replace(state, round=state.round + 1))
-        part = self.clients.trained_again(told, self.clients.state, first)
-        lines = np.zeros((len(first), 2), np.int32)
-        self.clients.score(self.server.state.shared, part, lines)
-        if self.own == "kept":  # how rows are stored and found again is compiled as well
-            devices = self.clients.state
-            kept = {n: store.put(first, fetched(part.rows[n]), True) for n, store in devices.rows.items()}
-            part = self.clients.part(told, first, True, DeviceState(devices.lines, kept))
-            self.clients.score(self.server.state.shared, part, lines)
+        self.team.warm_up(self.server.standing(replace(state, round=state.round + 1)))
 
     def play(self, evaluate: bool) -> Round:
         """One round: the cohort trains, the server merges, and (if asked) validation items are ranked."""
-        server, clients, before = self.server, self.clients, self.moment
+        server, team, before = self.server, self.team, self.moment
         number = before.round + 1
         users = server.cohort(number)
         inside = evaluate and self.split.held_out and self.view == "own" and self.replays  # rows are at hand
-        ask = Ask(self.single, (lambda block: self.exam.lines(self.exam.selects, block)) if inside else None)
-        report, ranks, busy = Report(), self.exam.unranked(self.exam.selects), np.zeros(2)
+        report, busy = Report(), np.zeros(2)
         start = time.perf_counter()
         try:
             with heard_at_once():
                 for turn, group in enumerate(server.groups(number, users)):
                     total = server.empty()
-                    for answer in clients.fit(server.broadcast(number), group, ask, server.receive):
-                        total.add(answer.reply.sent)  # type: ignore[arg-type]
-                        report.add(answer.reply.report)
-                        busy += answer.seconds
-                        self._count(answer, ranks)
+                    for part in team.fit(
+                        server.broadcast(number), group, self.single, server.receive, inside
+                    ):
+                        total.add(part.sent)
+                        for one in part.reports:
+                            report.add(one)
+                        busy += part.seconds
                     server.step(total, number, turn)
             loss = self.watch.check(number, report)
-            clients.keep()
+            team.keep()
             server.finish(number)
         except BaseException:  # nothing of this round is kept
-            server.state, clients.state = before.server, before.devices
-            clients.drop()
+            server.state = before.server
+            team.drop(before.devices)
             raise
         record = self._record(before, report, loss, len(users))
         took = time.perf_counter() - start
@@ -154,29 +200,16 @@ class Simulation:
         record.fit_seconds, record.evaluate_seconds = took - ranking, ranking
         if evaluate:
             start = time.perf_counter()
-            self.evaluate(before, record, ranks if inside else None)
+            self.evaluate(before, record, team.ranked if inside else None)
             record.evaluate_seconds += time.perf_counter() - start
         return record
-
-    def _count(self, answer: Answer, ranks: Ranks) -> None:
-        """Where the validation items came that devices scored within the round."""
-        if answer.scores is not None:
-            users = answer.users
-            count_sampled(
-                answer.scores,
-                self.exam.lines(self.exam.selects, users),
-                self.exam,
-                self.exam.selects,
-                users,
-                ranks,
-            )
 
     def _record(self, before: Moment, report: Report, loss: float | None, asked: int) -> Round:
         sent = report.clients - report.dropped
         uploads = self.server.uploads
         wire = {} if self.local else uploads.on_wire if self.server.grid is None else uploads.arrays
         up = uploaded(wire, sent, report.rows, self.whole_tables, self.number)
-        down = downloaded(self.clients.slots, self.given, before.server.shared) * asked
+        down = downloaded(dict(self.team.slots), self.given, before.server.shared) * asked
         figures = {f"{name}_mean": value / max(sent, 1) for name, value in report.figures.items()}
         figures |= self.method.diagnose(self.server.state.shared)
         return Round(
@@ -187,19 +220,17 @@ class Simulation:
 
     def evaluate(self, before: Moment, record: Round, ranks: Ranks | None = None) -> None:
         """Rank the validation items after a round, unless that was done within, and keep the best round."""
-        now = Moment(self.server.state, self.clients.state, before if self.replays else None)
+        now = Moment(self.server.state, self.team.devices, before if self.replays else None)
         if not self.split.held_out:  # nothing to measure: the last round is as good as it gets
-            kept = now if self.replays else Moment(now.server, now.devices.copy())
-            self.selected = Selected(kept, math.nan, {})
+            self.selected = Selected(self.team.held(now), math.nan, {})
             return
-        metrics = summary(self.ranks(now, self.exam.selects) if ranks is None else ranks)
+        which: Which = "test" if self.split.protocol.select_by == "test" else "valid"
+        metrics = summary(self.ranks(now, which) if ranks is None else ranks)
         record.validation = shown(metrics)
         protocol = self.split.protocol
         # To choose a round by validation would be one more release: under an epsilon the last one counts.
         if self.private or is_better(self.selected, protocol, metrics):
-            if not self.replays:  # lines of devices may be written in place from now on
-                now = Moment(now.server, now.devices.copy())
-            self.selected = Selected(now, metrics[protocol.select_on], record.validation)
+            self.selected = Selected(self.team.held(now), metrics[protocol.select_on], record.validation)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -215,13 +246,22 @@ class Simulation:
         return view
 
     def scorer(self, moment: Moment, view: View | None = None) -> ViewScorer:
-        view = self._asked(view) or self.view or "global"
-        # Rows of a round that is trained once more, and the vector beside them, know what that round knew.
-        again = view != "global" and moment.before is not None
-        kind = HistoryScorer if self.from_history and not again else ViewScorer
-        return kind(self.server, self.clients, moment, view)
+        server, _, view, from_history = self._asks(moment, view)
+        return scorer_of(server, self.clients, moment, view, from_history)
 
-    def ranks(self, moment: Moment, which: Which, view: View | None = None) -> Ranks:
-        """Ranks against the sampled candidates, block by block as in training."""
-        blocks = self.clients.engine.blocks(self.clients.everyone)
-        return rank_sampled(self.scorer(moment, view), self.exam, which, self.threads, blocks)
+    def _asks(self, moment: Moment, view: View | None) -> Asked:
+        return Asked(self.server, moment, self._asked(view) or self.view or "global", self.from_history)
+
+    def ranks(self, moment: Moment, which: Which, view: View | None = None, full: bool = False) -> Ranks:
+        """Ranks against the sampled candidates, or against the whole catalogue."""
+        return self.team.ranks(self._asks(moment, view), which, full)
+
+    def measure(self, k: int) -> tuple[Measured, int]:
+        """What a result is made of, for the selected round, and how many users had too few candidates."""
+        assert self.selected is not None
+        return self.team.measure(self._asks(self.selected.moment, None), k)
+
+    def top(self, users: Ids | None, k: int, view: View | None = None, include_seen: bool = False) -> Top:
+        """The k best items of some users (of all, if none are named) in the selected round, and their scores."""
+        assert self.selected is not None
+        return self.team.top(self._asks(self.selected.moment, view), users, k, include_seen)

@@ -7,6 +7,7 @@ trained once more from the moment before it, which gives the same bits. With cli
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +15,35 @@ from numpy.typing import NDArray
 from fedrec.clients.clients import Clients
 from fedrec.clients.engine import RankingPart
 from fedrec.core.federated import View
+from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import generator
 from fedrec.core.slots import Array, Arrays
-from fedrec.server.server import Server
+from fedrec.data.cells import Cells
+from fedrec.server.server import ServerState
 from fedrec.simulate.moment import Moment
 
 PARTNERS = "partners"
 
 
-def partners(seed: int, n_users: int) -> Ids:
-    """For each client another one, each serving once: a shuffled ring."""
-    ring = generator(seed, PARTNERS).permutation(n_users)
+def partners(seed: int, n_users: int, cells: Cells | None = None) -> Ids:
+    """For each client another one, each serving once: a shuffled ring, with cells one in each of them.
+
+    What is a device's own never leaves its cell.
+    """
     result = np.empty(n_users, np.int64)
-    result[ring] = np.roll(ring, -1)
+    for number, users in [(0, np.arange(n_users))] if cells is None else cells.runs():
+        ring = generator(seed, PARTNERS, client=number).permutation(users)
+        result[ring] = np.roll(ring, -1)
     return result
+
+
+class Standing(Protocol):
+    """As much of a server as ranking needs."""
+
+    seed: int
+
+    def standing(self, state: ServerState) -> Broadcast: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,7 @@ class Ready:
 class ViewScorer:
     """A trained federation as a scorer, under one view."""
 
-    server: Server
+    server: Standing
     clients: Clients
     moment: Moment
     view: View
@@ -71,7 +86,7 @@ class ViewScorer:
         at = self.moment.before or self.moment
         part = self._own(users)
         if self.view == "random":
-            others = partners(self.server.seed, len(self.clients))[users]
+            others = partners(self.server.seed, len(self.clients), self.clients.cells)[users]
             part = replace(part, rows=self._own(others).rows)
         return Ready(self.clients, at.server.shared, part)
 
@@ -90,3 +105,13 @@ class HistoryScorer(ViewScorer):
 
     def knowing(self, histories: Ragged) -> HistoryScorer:
         return replace(self, clients=self.clients.knowing(histories))
+
+
+def scorer_of(
+    server: Standing, clients: Clients, moment: Moment, view: View, from_history: bool
+) -> ViewScorer:
+    """The scorer of a moment. Rows of a round that is trained once more, and the vector beside them, know what that
+    round knew."""
+    again = view != "global" and moment.before is not None
+    kind = HistoryScorer if from_history and not again else ViewScorer
+    return kind(server, clients, moment, view)

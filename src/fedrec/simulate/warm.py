@@ -31,6 +31,7 @@ def warm_start(new: Simulation, earlier: Simulation) -> int:
     Returns for how many users that gives a held-out item of the new split away.
     """
     assert earlier.selected is not None
+    theirs, ours = earlier.exam.split, new.exam.split
     label, old, begun = earlier.method.label, earlier.selected.moment, new.moment
     shapes = [{n: v.shape[1:] for n, v in m.server.shared.items()} for m in (old, begun)]
     if shapes[0] != shapes[1]:
@@ -38,13 +39,13 @@ def warm_start(new: Simulation, earlier: Simulation) -> int:
             f"{label} of the earlier run has other tables than {new.method.label} here: "
             "start with the same method and settings"
         )
-    items = matched(earlier.split.data.item_ids, new.split.data.item_ids)
+    items = matched(theirs.data.item_ids, ours.data.item_ids)
     if len(items[0]) == 0:
         raise FedrecError("the earlier run shares no item with this data: their ids differ")
-    _related(earlier.split, new.split, items)
-    users = matched(_user_ids(earlier.split), _user_ids(new.split))
+    _related(theirs, ours, items)
+    users = matched(_user_ids(theirs), _user_ids(ours))
     slots = new.server.slots
-    if any(slots[n].bound for n in begun.server.held) and not _same(earlier.split, new.split):
+    if any(slots[n].bound for n in begun.server.held) and not _same(theirs, ours):
         raise FedrecError(
             f"the server of {label} has learned for its own users and items: start with the same ones"
         )
@@ -57,7 +58,7 @@ def warm_start(new: Simulation, earlier: Simulation) -> int:
     )
     new.server.state = ServerState(begun.round, shared, server)
     new.clients.state = _devices(old.devices, begun.devices, users, items)
-    return given_away(earlier.split, new.split, users, items)
+    return given_away(theirs, ours, users, items)
 
 
 def given_away(old: Split, new: Split, users: Places, items: Places) -> int:

@@ -14,12 +14,10 @@ import numpy as np
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import write
-from fedrec.evaluate.exam import Exam
 from fedrec.evaluate.metrics import each_user
-from fedrec.evaluate.ranking import rank_sampled
 from fedrec.runs import api
 from fedrec.runs.history import read_history
-from fedrec.runs.run import Run, blocks_of
+from fedrec.runs.run import Run
 from fedrec.study.case import K, Line
 from fedrec.study.collapse import collapse
 from fedrec.study.landscape import landscape
@@ -66,7 +64,7 @@ def views(lines: Sequence[Line]) -> dict[str, Look]:
 
 
 def _gains(run: Run, view: Any) -> dict[str, Any]:
-    ranks = rank_sampled(run.scorer(view), Exam(run.split), "test", run.threads, blocks_of(run.training))
+    ranks = run.ranks_under(view)
     hit = (ranks.ahead < K).astype(np.float64)
     gain = hit / np.log2(ranks.ahead + 2.0)
     return {"hr": each_user(hit, ranks.users), "ndcg": each_user(gain, ranks.users)}

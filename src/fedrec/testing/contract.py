@@ -216,7 +216,7 @@ class MethodContract:
         found = scores(simulation, moment, self.view)
         other_taste = np.arange(data.n_users)[:, None] % 2 != np.arange(data.n_items) % 2
         median = np.nanmedian(np.where(other_taste, found, np.nan), axis=1)
-        withheld = found[simulation.clients.everyone, simulation.split.test]
+        withheld = found[simulation.clients.everyone, simulation.exam.test]
         right = float((withheld > median).mean())
         assert right >= 0.9, f"the withheld item beats the median wrong one for {right:.0%} of the users only"
 

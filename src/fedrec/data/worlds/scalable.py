@@ -24,33 +24,47 @@ YEAR = 365 * 86_400
 
 def scalable(users: int, items: int, interactions: int, seed: int = 0) -> Interactions:
     """Exactly ``interactions`` rows; every user has at least 3 and at most half of the items."""
-    if users < 1 or not 3 * users <= interactions <= users * (items // 2):
-        raise DataError(
-            f"cannot make {interactions:,} interactions of {users:,} users with {items:,} items: "
-            "ask for at least 3 a user and at most half of the items each"
+    return Scalable(users, items, interactions, seed).some(0, users)
+
+
+class Scalable:
+    """The world before its rows are made: who has how many, and what stands where. Any users can be made alone."""
+
+    def __init__(self, users: int, items: int, interactions: int, seed: int = 0) -> None:
+        if users < 1 or not 3 * users <= interactions <= users * (items // 2):
+            raise DataError(
+                f"cannot make {interactions:,} interactions of {users:,} users with {items:,} items: "
+                "ask for at least 3 a user and at most half of the items each"
+            )
+        rng = generator(seed, "scalable world")
+        fewest = min(5, interactions // users)
+        counts = long_tailed_counts(rng, users, interactions, fewest, items // 2, spread=1.0)
+        self.indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        shelves = int(np.clip(items // 200, min(12, items // 4), 100))
+        self.edges = np.arange(shelves + 1) * items // shelves
+        self.order = rng.permutation(items).astype(np.int32)
+        self.name = f"scalable-{users}-{items}-{interactions}" + (f"-{seed}" if seed else "")
+        self.seed = seed
+
+    def some(self, first: int, end: int) -> Interactions:
+        """The rows of users from ``first`` up to ``end``."""
+        indptr = self.indptr[first : end + 1] - self.indptr[first]
+        key = np.uint64(stream(self.seed, "scalable world rows"))
+        chosen, times = _draw(key, first, indptr, self.order, self.edges)
+        return Interactions(
+            name=self.name,
+            indptr=indptr,
+            items=chosen,
+            times=times,
+            user_ids=np.arange(first, end),
+            item_ids=np.arange(len(self.order)),
+            notes=("made data: long-tailed, clustered",),
         )
-    rng = generator(seed, "scalable world")
-    fewest = min(5, interactions // users)
-    counts = long_tailed_counts(rng, users, interactions, fewest, items // 2, spread=1.0)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    shelves = int(np.clip(items // 200, min(12, items // 4), 100))
-    edges = np.arange(shelves + 1) * items // shelves
-    order = rng.permutation(items).astype(np.int32)
-    chosen, times = _draw(np.uint64(stream(seed, "scalable world rows")), indptr, order, edges)
-    return Interactions(
-        name=f"scalable-{users}-{items}-{interactions}",
-        indptr=indptr,
-        items=chosen,
-        times=times,
-        user_ids=np.arange(users),
-        item_ids=np.arange(items),
-        notes=("made data: long-tailed, clustered",),
-    )
 
 
 @nb.njit(cache=True, nogil=True)
-def _draw(seed_key: Any, indptr: Any, order: Any, edges: Any) -> Any:
-    """Items and times of all users. ``order[edges[s]:edges[s + 1]]`` is shelf ``s``, popular items first."""
+def _draw(seed_key: Any, first: int, indptr: Any, order: Any, edges: Any) -> Any:
+    """Rows of users from ``first`` on. ``order[edges[s]:edges[s + 1]]`` is shelf ``s``, popular items first."""
     chosen = np.empty(indptr[-1], dtype=np.int32)
     times = np.empty(indptr[-1], dtype=np.int64)
     holder = np.full(len(order), -1, dtype=np.int32)  # the last user who took the item: tells what is held
@@ -58,7 +72,7 @@ def _draw(seed_key: Any, indptr: Any, order: Any, edges: Any) -> Any:
     own = np.empty(TASTES_OF_A_USER, dtype=np.int64)
     one = np.uint64(1)
     for user in range(len(indptr) - 1):
-        key = client_key(seed_key, np.uint64(user))
+        key = client_key(seed_key, np.uint64(first + user))
         k = np.uint64(0)  # numbers used of the user's stream
         for t in range(TASTES_OF_A_USER):
             own[t] = np.int64(shelves * uniform(key, k) ** 2)  # squared: some tastes are more common
