@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedrec.cli.run import pairs
+from fedrec.cli.options import pairs
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec.cli.board import display
-from fedrec.cli.run import Preset, pairs
+from fedrec.cli.options import Preset, pairs
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 
 if TYPE_CHECKING:

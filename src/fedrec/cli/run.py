@@ -11,6 +11,7 @@ import typer
 
 from fedrec.cli.compiling import told
 from fedrec.cli.data import Core, Item, Items, MinRating, Time, User
+from fedrec.cli.options import Preset, pairs
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 
 if TYPE_CHECKING:
@@ -25,17 +26,6 @@ Workers = Annotated[
     ),
 ]
 Rounds = Annotated[int | None, typer.Option(help=escape("Rounds of a federated method [default: 100]."))]
-
-
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        help=escape(
-            "Settings to begin with: paper, as published, or honest, searched on validation without a leak "
-        )
-        + escape("[default: the protocol's].")
-    ),
-]
 
 
 def run(
@@ -221,19 +211,6 @@ def _read(data: str, how: dict[str, Any], workers: str | None) -> Any:
         return fedrec.load(data, **how)
     given = {n: str(v.resolve()) if isinstance(v, Path) else v for n, v in how.items() if v is not None}
     return Origin(source_of(data), given)
-
-
-def pairs(given: list[str] | None, option: str = "--set", example: str = "dim=64") -> dict[str, Any]:
-    """``key=value`` as it was typed, several times."""
-    from fedrec.core.errors import FedrecError
-
-    settings = {}
-    for pair in given or []:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise FedrecError(f"{option} {pair} is not key=value: write for example {option} {example}")
-        settings[key.strip()] = value.strip()
-    return settings
 
 
 def _refuse_changes(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedrec.cli.run import Preset, pairs
+from fedrec.cli.options import Preset, pairs
 from fedrec.cli.terminal import complain, console, escape, say, say_json
 from fedrec.study.processes import WORKER, apart, close, environment, interrupt
 
