@@ -7,7 +7,7 @@ a simulator may draw it at once for the sum: a shortcut of its own, with the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedrec.core.settings import Settings
 from fedrec.core.upload import Total, Upload, Uploads, joined
 
 Rng = np.random.Generator
+Draw = Callable[..., Rng]  # a generator of what it is handed: a seed, a name, a round
 NOTHING_DRAWN = generator(0, "nothing")  # what a stage that draws nothing is handed
 
 
@@ -101,6 +102,7 @@ def sent_through(
     secret: int,
     round: int,
     keys: NDArray[np.uint64],
+    draw: Draw = generator,
 ) -> Upload:
     """The devices' half: each client's upload by itself, with randomness of that client, stage by stage."""
     for place, stage in enumerate(stages):
@@ -110,7 +112,7 @@ def sent_through(
             continue
         if stage.draws:
             name = stream_of(place, stage)
-            each = ((upload.one(c), generator(secret, name, round, int(key))) for c, key in enumerate(keys))
+            each = ((upload.one(c), draw(secret, name, round, int(key))) for c, key in enumerate(keys))
             upload = joined([_checked(stage, stage.on_device(one, uploads, rng)) for one, rng in each])
         else:
             upload = _checked(stage, stage.on_device(upload, uploads, NOTHING_DRAWN))
@@ -125,10 +127,12 @@ def _checked(stage: Stage, sent: Upload) -> Upload:
     return sent
 
 
-def received(stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int) -> Total:
+def received(
+    stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int, draw: Draw = generator
+) -> Total:
     """The server's half, in reverse."""
     for place, stage in reversed(list(enumerate(stages))):
-        total = stage.on_server(total, uploads, generator(seed, f"server {stream_of(place, stage)}", turn))
+        total = stage.on_server(total, uploads, draw(seed, f"server {stream_of(place, stage)}", turn))
     return total
 
 

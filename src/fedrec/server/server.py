@@ -15,13 +15,14 @@ import numpy as np
 
 from fedrec.channel.order import check_order, states_epsilon
 from fedrec.channel.secure import grid_of
-from fedrec.channel.stage import Stage, drawn_for_sum, received
+from fedrec.channel.stage import Draw, Stage, drawn_for_sum, received
 from fedrec.core.blocks import single_threaded_blas
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Context, Federated, Introduced, Pull
 from fedrec.core.files import replacing
 from fedrec.core.messages import Broadcast, Reply
 from fedrec.core.ragged import Ids
+from fedrec.core.rng import generator
 from fedrec.core.slots import Arrays, Catalog
 from fedrec.core.upload import Total, Upload, summed
 from fedrec.server.cohort import groups, sample_cohort
@@ -53,11 +54,13 @@ class Server:
         channel: Sequence[Stage] = (),
         shortcut: int = 0,
         local: bool = False,
+        draw: Draw = generator,
     ) -> None:
-        """``shortcut``: so many of the last stages devices leave out; what they would do is drawn for the sum."""
+        """``shortcut``: so many of the last stages devices leave out; what they would do is drawn for the sum.
+        ``draw``: what the server's own noise is drawn with."""
         self.method, self.catalog, self.seed = method, catalog, seed
         self.cohort_size = catalog.n_users if cohort_size is None else cohort_size
-        self.channel, self.shortcut, self.local = tuple(channel), shortcut, local
+        self.channel, self.shortcut, self.local, self.draw = tuple(channel), shortcut, local, draw
         self.grid = grid_of(self.channel, catalog.n_users)
         self.uploads = method.uploads(catalog)
         self.service = method.service(catalog, seed)
@@ -153,7 +156,7 @@ class Server:
         uploads = self.uploads.at(round, self.cohort_size)
         if self.shortcut:
             total = drawn_for_sum(self.channel, total, uploads, self.seed, number, self.shortcut)
-        total = received(self.channel, total, uploads, self.seed, number)
+        total = received(self.channel, total, uploads, self.seed, number, self.draw)
         if self.private:  # who came is nobody's business: a mean is over those who were expected
             total = replace(total, weight=float(self.cohort_size), clients=self.cohort_size)
         if not total.clients or not total.sums:

@@ -163,6 +163,18 @@ class Link:
         command += ["--ca", str(self.folder / "tls" / CA), "--key", str(key), *map(str, devices)]
         return self.begin(command, name)
 
+    def supernode(self, name: str, server: str, key: Path, devices: list[Path]) -> subprocess.Popen[bytes]:
+        """Flower's own node: a process for every message, with the app that the server's bundle names."""
+        folders = ",".join(str(path.resolve()) for path in devices)
+        command = [script("flower-supernode"), "--superlink", server, "--port", str(free_port())]
+        command += [
+            "--root-certificates",
+            str(self.folder / "tls" / CA),
+            "--auth-supernode-private-key",
+            str(key),
+        ]
+        return self.begin([*command, "--node-config", f'devices="{folders}"'], name)
+
     def last_words(self, name: str) -> str:
         path = self.folder / "logs" / f"{name}.log"
         lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
