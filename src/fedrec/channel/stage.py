@@ -33,6 +33,7 @@ class Stage(Settings):
     noises: ClassVar[bool] = False  # it adds noise
     in_steps: ClassVar[bool] = False  # its shortcut can add whole steps to sums in fixed point
     guarantees: ClassVar[bool] = False  # behind clip its noise states an epsilon, see ``multiplier``
+    looks: ClassVar[bool] = False  # the server looks at single uploads, or at totals of groups: a defence
     draws: ClassVar[bool] = True  # at random on each device; a stage that does not takes many clients at once
 
     @property
@@ -47,6 +48,19 @@ class Stage(Settings):
     def on_server(self, total: Total, uploads: Uploads, rng: Rng) -> Total:
         """What the server does to the sum."""
         return total
+
+    def on_uploads(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
+        """What a defence does to the single uploads of a round, before they are added up."""
+        return upload
+
+    @property
+    def needs(self) -> int:
+        """Of how many groups of devices a defence needs the totals."""
+        return 1
+
+    def on_totals(self, totals: Sequence[Total]) -> Total:
+        """What a defence makes of the totals of groups."""
+        raise FedrecError(f"channel '{self.name}' compares no groups")
 
     def deviation(self, uploads: Uploads, name: str) -> float:
         """The standard deviation of the noise that it leaves in each number of a sum."""
@@ -168,10 +182,15 @@ def parse(text: str) -> Stage:
     from fedrec.channel.laplace import Laplace
     from fedrec.channel.local import Local
     from fedrec.channel.quantize import Quantize
+    from fedrec.channel.robust import Krum, Median, NormBound, RowCap, Trimmed
     from fedrec.channel.secure import Fixed, Secure
 
     known: dict[str, type[Stage]] = {
-        kind.name: kind for kind in (Clip, Cap, Gaussian, Local, Laplace, Quantize, Fixed, Secure)
+        kind.name: kind
+        for kind in (
+            *(Clip, Cap, Gaussian, Local, Laplace, Quantize, Fixed, Secure),
+            *(NormBound, RowCap, Krum, Median, Trimmed),
+        )
     }
     head, *others = text.split(",")
     name, _, first = head.partition("=")
