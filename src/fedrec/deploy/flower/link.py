@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,31 @@ class Link:
         self.processes.clear()
 
 
+def begun_by(pid: int) -> list[int]:
+    """What a process started, directly or not: Flower's own helpers have groups of their own."""
+    parents = _parents()
+    found, size = {pid}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {child for child, parent in parents if parent in found}
+    return sorted(found - {pid})
+
+
+def _parents() -> list[tuple[int, int]]:
+    """All processes with their parents, from /proc, or from ``ps`` where there is none."""
+    if not Path("/proc/self/stat").exists():
+        listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True).stdout
+        return [(int(pid), int(parent)) for pid, parent in map(str.split, listed.splitlines())]
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended since
+            found.append((int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])))
+    return found
+
+
 def end(process: subprocess.Popen[bytes], seconds: float = 8) -> None:
+    """A process, its group, and whatever it started that lives on: a ServerApp would wait for its SuperLink."""
+    others = begun_by(process.pid)
     for sent in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sent)
@@ -198,6 +223,9 @@ def end(process: subprocess.Popen[bytes], seconds: float = 8) -> None:
         except subprocess.TimeoutExpired:
             continue
     process.wait()
+    for pid in others:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def script(name: str) -> str:
