@@ -102,6 +102,7 @@ def large(
     items: int = 100_000,
     interactions: int = 0,
     methods: Annotated[list[str], typer.Option("--method", help="Repeatable.")] = ["pfedrec", "fedals"],  # noqa: B006
+    dim: int = 32,
     workers: int = 4,
     store: int = 400,
 ) -> None:
@@ -112,7 +113,7 @@ def large(
     ready = time.perf_counter() - start
     hands = crew.carrier.ray.get([actor.process.remote() for actor in crew.carrier.actors])
     for method in methods:
-        simulation = Simulation(make(method), crew.outline, channel=FIXED, crew=crew)
+        simulation = Simulation(make(method, {"dim": dim}), crew.outline, channel=FIXED, crew=crew)
         simulation.warm_up()
         record = simulation.play(evaluate=False)
         others = descendants(os.getpid()) - set(hands)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fedrec.study.attacks.attack import attack as attack
     from fedrec.study.compare import Comparison as Comparison
     from fedrec.study.compare import compare as compare
+    from fedrec.study.poison.poison import poison as poison
     from fedrec.study.tune import tune as tune
 
 # Imported when first used: `fedrec --help` must not wait for NumPy, Numba or PyTorch.
@@ -36,6 +37,7 @@ _PLACES = {
     "attack": "fedrec.study.attacks.attack",
     "compare": "fedrec.study.compare",
     "Comparison": "fedrec.study.compare",
+    "poison": "fedrec.study.poison.poison",
     "tune": "fedrec.study.tune",
     "Plots": "fedrec.report.plots",
     "FedrecError": "fedrec.core.errors",

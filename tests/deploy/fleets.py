@@ -54,10 +54,16 @@ class Fleet:
     """A server's folder, devices, and rounds between them."""
 
     def __init__(
-        self, path: Path, method: str = "fedmf", channel: str = "fixed", users: int = 8, **options: Any
+        self,
+        path: Path,
+        method: str = "fedmf",
+        channel: str | tuple[str, ...] = "fixed",
+        users: int = 8,
+        **options: Any,
     ) -> None:
         per_node = options.pop("per_node", 1)
-        self.terms = Terms(method=method, channel=(channel,), **{"threshold": 3, **options})
+        passed = (channel,) if isinstance(channel, str) else channel
+        self.terms = Terms(method=method, channel=passed, **{"threshold": 3, **options})
         self.data = two_tastes(users, 40)
         self.parts = split(self.data, self.terms.protocol, self.terms.seed)
         self.folder = make_server(path / "server", self.terms, self.parts)

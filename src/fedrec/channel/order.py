@@ -32,6 +32,7 @@ def check_order(stages: Sequence[Stage]) -> None:
             raise FedrecError(
                 "--channel quantize stands behind noise of devices and would cut it: give quantize before, or fixed"
             )
+    _check_defences(stages)
     noise, fixed = (
         next((s for s in stages if s.name in kind), None) for kind in (("gaussian",), ("fixed", "secure"))
     )
@@ -42,6 +43,25 @@ def check_order(stages: Sequence[Stage]) -> None:
         )
     if "gaussian" in names and "local" in names:
         raise FedrecError("--channel gaussian and local are two guarantees: leave one of them out")
+
+
+def _check_defences(stages: Sequence[Stage]) -> None:
+    """What looks at uploads needs uploads to look at, and moves a sum by more than one user's bound."""
+    for stage in (stage for stage in stages if stage.looks):
+        needs = f"totals of {stage.needs} groups" if stage.needs > 1 else "single uploads"
+        for other in stages:
+            if other.hides_single:
+                raise FedrecError(
+                    f"channel '{stage.name}' needs {needs}, and '{other.name}' shows the server one sum: leave one of "
+                    "them out"
+                )
+            if other.guarantees:
+                raise FedrecError(
+                    f"channel '{stage.name}' weighs uploads by one another, so that '{other.name}' can state no "
+                    "epsilon: leave one of them out"
+                )
+    if sum(stage.needs > 1 for stage in stages) > 1:
+        raise FedrecError("two stages compare groups of devices: leave one of them out")
 
 
 def states_epsilon(stages: Sequence[Stage]) -> bool:

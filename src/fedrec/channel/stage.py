@@ -7,7 +7,7 @@ a simulator may draw it at once for the sum: a shortcut of its own, with the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedrec.core.settings import Settings
 from fedrec.core.upload import Total, Upload, Uploads, joined
 
 Rng = np.random.Generator
+Draw = Callable[..., Rng]  # a generator of what it is handed: a seed, a name, a round
 NOTHING_DRAWN = generator(0, "nothing")  # what a stage that draws nothing is handed
 
 
@@ -32,6 +33,7 @@ class Stage(Settings):
     noises: ClassVar[bool] = False  # it adds noise
     in_steps: ClassVar[bool] = False  # its shortcut can add whole steps to sums in fixed point
     guarantees: ClassVar[bool] = False  # behind clip its noise states an epsilon, see ``multiplier``
+    looks: ClassVar[bool] = False  # the server looks at single uploads, or at totals of groups: a defence
     draws: ClassVar[bool] = True  # at random on each device; a stage that does not takes many clients at once
 
     @property
@@ -46,6 +48,19 @@ class Stage(Settings):
     def on_server(self, total: Total, uploads: Uploads, rng: Rng) -> Total:
         """What the server does to the sum."""
         return total
+
+    def on_uploads(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
+        """What a defence does to the single uploads of a round, before they are added up."""
+        return upload
+
+    @property
+    def needs(self) -> int:
+        """Of how many groups of devices a defence needs the totals."""
+        return 1
+
+    def on_totals(self, totals: Sequence[Total]) -> Total:
+        """What a defence makes of the totals of groups."""
+        raise FedrecError(f"channel '{self.name}' compares no groups")
 
     def deviation(self, uploads: Uploads, name: str) -> float:
         """The standard deviation of the noise that it leaves in each number of a sum."""
@@ -101,6 +116,7 @@ def sent_through(
     secret: int,
     round: int,
     keys: NDArray[np.uint64],
+    draw: Draw = generator,
 ) -> Upload:
     """The devices' half: each client's upload by itself, with randomness of that client, stage by stage."""
     for place, stage in enumerate(stages):
@@ -110,7 +126,7 @@ def sent_through(
             continue
         if stage.draws:
             name = stream_of(place, stage)
-            each = ((upload.one(c), generator(secret, name, round, int(key))) for c, key in enumerate(keys))
+            each = ((upload.one(c), draw(secret, name, round, int(key))) for c, key in enumerate(keys))
             upload = joined([_checked(stage, stage.on_device(one, uploads, rng)) for one, rng in each])
         else:
             upload = _checked(stage, stage.on_device(upload, uploads, NOTHING_DRAWN))
@@ -125,10 +141,12 @@ def _checked(stage: Stage, sent: Upload) -> Upload:
     return sent
 
 
-def received(stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int) -> Total:
+def received(
+    stages: Sequence[Stage], total: Total, uploads: Uploads, seed: int, turn: int, draw: Draw = generator
+) -> Total:
     """The server's half, in reverse."""
     for place, stage in reversed(list(enumerate(stages))):
-        total = stage.on_server(total, uploads, generator(seed, f"server {stream_of(place, stage)}", turn))
+        total = stage.on_server(total, uploads, draw(seed, f"server {stream_of(place, stage)}", turn))
     return total
 
 
@@ -164,10 +182,15 @@ def parse(text: str) -> Stage:
     from fedrec.channel.laplace import Laplace
     from fedrec.channel.local import Local
     from fedrec.channel.quantize import Quantize
+    from fedrec.channel.robust import Krum, Median, NormBound, RowCap, Trimmed
     from fedrec.channel.secure import Fixed, Secure
 
     known: dict[str, type[Stage]] = {
-        kind.name: kind for kind in (Clip, Cap, Gaussian, Local, Laplace, Quantize, Fixed, Secure)
+        kind.name: kind
+        for kind in (
+            *(Clip, Cap, Gaussian, Local, Laplace, Quantize, Fixed, Secure),
+            *(NormBound, RowCap, Krum, Median, Trimmed),
+        )
     }
     head, *others = text.split(",")
     name, _, first = head.partition("=")

@@ -22,6 +22,9 @@ Channel = Annotated[
         help=escape("What uploads pass through; the last one is secure or fixed [default: secure].")
     ),
 ]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Privacy of a device's whole data: noise is found for the rounds.")
+]
 Threshold = Annotated[int, typer.Option(help="Devices that a sum needs at least.")]
 ROUND = "{round:>5}  {devices:>7}  {up:>12}  {down:>12}  {seconds:>7}  {hr:>6}"
 HEADING = ROUND.format(
@@ -30,9 +33,17 @@ HEADING = ROUND.format(
 
 
 def _terms(
-    method: str, settings: list[str] | None, channel: list[str] | None, threshold: int, **more: Any
+    method: str,
+    settings: list[str] | None,
+    channel: list[str] | None,
+    threshold: int,
+    catalog: Any,
+    rounds: int,
+    epsilon: float | None,
+    **more: Any,
 ) -> Any:
     from fedrec.core.errors import FedrecError
+    from fedrec.deploy.private import with_epsilon
     from fedrec.deploy.terms import Terms
 
     pairs = [text.partition("=") for text in settings or []]
@@ -40,8 +51,8 @@ def _terms(
         if not (name and equals):
             raise FedrecError("write settings as --set name=value")
     chosen = {name: value for name, _, value in pairs}
-    passed = tuple(channel or ["secure"])
-    return Terms(method=method, settings=chosen, channel=passed, threshold=threshold, **more).check()
+    said = with_epsilon(method, chosen, channel or ["secure"], catalog, rounds, epsilon)
+    return Terms(**said, threshold=threshold, **more).check()
 
 
 @app.command("try")
@@ -53,8 +64,13 @@ def try_(
     nodes: Annotated[
         int | None, typer.Option(min=1, help=escape("Processes that they live in [default: up to 4]."))
     ] = None,
+    official: Annotated[
+        bool,
+        typer.Option("--official", help="Flower's own SuperNodes, which start a process for each message."),
+    ] = False,
     channel: Channel = None,
     threshold: Threshold = 3,
+    epsilon: Epsilon = None,
     settings: Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the rehearsal and the simulation.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Keep everything in this new folder.")] = None,
@@ -64,11 +80,21 @@ def try_(
     import shutil
 
     import fedrec
+    from fedrec.data.split import split
+    from fedrec.deploy.flower import needed
+    from fedrec.deploy.rehearse import some_of
     from fedrec.deploy.trial import compared, here, rehearsal, same_bits
 
-    terms = _terms(method, settings, channel, threshold, seed=seed)
+    needed()
     loaded = fedrec.load(data)
+    catalog = split(some_of(loaded, devices), "strict", seed).catalog
+    terms = _terms(method, settings, channel, threshold, catalog, rounds, epsilon, seed=seed)
     folder, memory = here(keep), [float("nan")]
+
+    def began() -> None:
+        if not json:
+            count = min(devices, loaded.n_users)
+            say(f"{terms.made.label} on {count} devices, {' then '.join(terms.channel)}: starting")
 
     def watch(line: dict[str, Any]) -> None:
         memory[0] = trial.memory()
@@ -77,10 +103,9 @@ def try_(
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whatever was started is stopped then, too
     try:
-        if not json:
-            count = min(devices, loaded.n_users)
-            say(f"{terms.made.label} on {count} devices, {' then '.join(terms.channel)}: starting")
-        with rehearsal(folder, terms, loaded, devices, rounds, nodes) as trial:
+        with rehearsal(
+            folder, terms, loaded, devices, rounds, nodes, official=official, began=began
+        ) as trial:
             if not json:
                 say(HEADING)
             trial.start_run()
@@ -95,10 +120,18 @@ def try_(
         return
     far = max(outcome.apart.items(), key=lambda pair: pair[1])
     same = "to the bit" if same_bits(outcome) else f"but for {far[1]:.1e} in {far[0]}"
+    simulator = f"{len(outcome.apart)} arrays of server and devices are the simulator's, {same}"
+    selected = f"round {outcome.selected[0]} (simulator: {outcome.selected[1]}), by the devices' own figures"
+    if outcome.promised is not None:
+        simulator = (
+            "other bits than the simulator's: noise came from this system's randomness, not from the seed"
+        )
+        selected = f"round {outcome.selected[0]}, the last: devices told no figures"
     say_facts(
         {
-            "simulator": f"{len(outcome.apart)} arrays of server and devices are the simulator's, {same}",
-            "selected": f"round {outcome.selected[0]} (simulator: {outcome.selected[1]}), by the devices' own figures",
+            **({} if outcome.promised is None else {"promised": outcome.promised}),
+            "simulator": simulator,
+            "selected": selected,
             "a round": f"{outcome.seconds:.1f} s in the median; {outcome.megabytes:.0f} MB of memory a device",
             "on the wire": f"{outcome.bytes_up:,} bytes up, {outcome.bytes_down:,} down, a device and round",
             "predicted": f"{outcome.predicted_up:,.0f} up, {outcome.predicted_down:,.0f} down",
@@ -134,15 +167,19 @@ def init(
     rounds: Annotated[int, typer.Option(min=1, help="How many rounds.")] = 20,
     channel: Channel = None,
     threshold: Threshold = 3,
+    epsilon: Epsilon = None,
     settings: Set = None,
 ) -> None:
     """Write all that a deployment needs: certificates, terms, app, units, and a page on each file."""
+    from fedrec.core.slots import Catalog
     from fedrec.deploy.flower import needed
     from fedrec.deploy.plan import make_plan
+    from fedrec.deploy.state import read_items
 
     needed()
+    catalog = Catalog(devices, len(read_items(items)[0]), positives)
     plan = make_plan(
-        folder, _terms(method, settings, channel, threshold), items,
+        folder, _terms(method, settings, channel, threshold, catalog, rounds, epsilon), items,
         devices=devices, positives=positives, host=host, port=port, rounds=rounds,
     )  # fmt: skip
     say(f"{folder}: ready; {folder / 'README.md'} says what each file is")

@@ -21,6 +21,7 @@ from fedrec.cli import (
     methods,
     node,
     page,
+    poison,
     recommend,
     report,
     reproduce,
@@ -51,6 +52,7 @@ app.command("export")(recommend.export)
 app.command("page")(page.page)
 app.command("report")(report.report)
 app.command("attack")(attack.attack)
+app.command("poison")(poison.poison)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

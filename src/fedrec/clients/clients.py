@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedrec.channel.order import states_epsilon
 from fedrec.channel.secure import grid_of
-from fedrec.channel.stage import Stage, sent_through
+from fedrec.channel.stage import Draw, Stage, sent_through
 from fedrec.clients.choose import choose_engine
 from fedrec.clients.engine import Engine, Fitted, RankingPart, Setting, Wish
 from fedrec.clients.gathering import Gathering
@@ -29,7 +29,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated, Introduced, Phase, tuned_tables
 from fedrec.core.messages import Broadcast, Reply, Report
 from fedrec.core.ragged import Ids, Ragged
-from fedrec.core.rng import stream
+from fedrec.core.rng import generator, stream
 from fedrec.core.slots import Array, Arrays, Catalog
 from fedrec.core.upload import Total, Upload, Uploads, check_sent
 from fedrec.data.cells import Cells
@@ -79,6 +79,8 @@ class Clients:
         keeps_tuned: bool = False,
         threads: int = 1,
         cells: Cells | None = None,
+        expected: int | None = None,
+        draw: Draw = generator,
     ) -> None:
         """``seed`` is the run's and public: slots start from it. What devices draw hangs on their ``secret``,
         which a simulation takes from the seed and a real device keeps to itself. ``salt`` is known to all clients
@@ -87,10 +89,12 @@ class Clients:
         ``shortcut``: a simulator draws so many of the last stages for the sum, so that devices leave them out.
         ``local``: nothing is ever aggregated. ``keeps_tuned``: shared rows as they were tuned in a client's
         last round are stored; without it they can be had by training that round again. ``cells``: clients of
-        different cells are never worked on together, so that it does not matter where a cell is.
+        different cells are never worked on together, so that it does not matter where a cell is. ``expected``: how
+        many clients share the noise of a sum, by default all. ``draw``: what the channel's noise is drawn with.
         """
         self.method, self.data, self.threads, self.cells = method, data, threads, cells
-        self.channel = tuple(channel[: len(channel) - shortcut])
+        self.channel, self.draw = tuple(channel[: len(channel) - shortcut]), draw
+        self.expected = catalog.n_users if expected is None else expected
         self.silent = states_epsilon(channel)  # anything told besides the upload would cost privacy
         self.grid = grid_of(channel, catalog.n_users)
         slots = method.slots(catalog)
@@ -224,8 +228,8 @@ class Clients:
         users = fitted.users[finite]
         if isinstance(sent, Upload) and self.looked_at and declared:
             keys = self.data.keys[users]
-            uploads = self.uploads.at(round, self.setting.catalog.n_users)
-            sent = sent_through(self.channel, sent, uploads, self.setting.secret, round, keys)
+            uploads = self.uploads.at(round, self.expected)
+            sent = sent_through(self.channel, sent, uploads, self.setting.secret, round, keys, self.draw)
             check_sent(label, sent, self.slots, declared)
             kept = sent.finite() if self.grid is None else self.grid.fits(sent, self.setting.catalog.n_users)
             sent, users = sent.only(kept), users[kept]

@@ -24,11 +24,13 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import own_rows
 from fedrec.core.messages import Broadcast
 from fedrec.core.protocol import protocol
+from fedrec.core.rng import generator
 from fedrec.core.slots import Array, Arrays, Catalog
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
 from fedrec.deploy.file import DeviceFile, Played
 from fedrec.deploy.terms import Terms, catalogue_digest, read_terms
+from fedrec.deploy.unseen import unseen
 from fedrec.deploy.vector import Row
 from fedrec.deploy.wire import pack, unpack
 from fedrec.evaluate.exam import Exam
@@ -125,6 +127,7 @@ class Device:
             half = Clients(
                 method, parts.clients(), catalog, terms.seed, secret=self.file.fact("secret"), channel=terms.stages,
                 keeps_tuned=own_rows(method, catalog) == "tuned",
+                expected=terms.threshold if terms.private else None, draw=unseen if terms.private else generator,
             )  # fmt: skip
             self._made = key, half
         return self._made[1]
@@ -141,6 +144,7 @@ class Device:
         known, earlier = self._standing(round, merged)
         if known is not None and (known.digest, known.earlier) == (digest, merged):
             return known.reply
+        self._may_answer()
         parts = self.parts(catalog.n_items)
         row = Row(self.terms.made.uploads(catalog).arrays, self.terms.fixed.grid, catalog.n_users)
         if parts is None:  # nothing met so far: it sends nothing, and stays as it is
@@ -155,7 +159,7 @@ class Device:
         before, told = _bytes(clients.state), Broadcast(round, shared)
         figures = self._figures(clients, parts, told, earlier)
         exam = Exam(parts)
-        inside = parts.held_out and self._tuned(clients)
+        inside = parts.held_out and self._tuned(clients) and not self.terms.private
         ask = Ask(lines=(lambda users: exam.lines("valid", users)) if inside else None)
         (answer,) = clients.fit(told, ME, ask)
         clients.keep()
@@ -179,6 +183,14 @@ class Device:
             figures = self._figures(clients, parts, Broadcast(round, shared), earlier)
         return send(row.of(row.grid.empty({}), figures), row)
 
+    def _may_answer(self) -> None:
+        """What its owner is promised holds for so many answers; attempts of the server that failed are among them."""
+        sent, most = self.file.fact("answers", 0), self.terms.answers
+        if self.terms.private and most is not None and sent >= most:
+            raise FedrecError(
+                f"device {self.name} has answered {sent} times, as often as its epsilon allows: it sends no more"
+            )
+
     def _tuned(self, clients: Clients) -> bool:
         """It ranks with rows as it tuned them in the round itself."""
         return clients.method.view() == "tuned" and bool(clients.tuned)
@@ -187,7 +199,7 @@ class Device:
         self, clients: Clients, parts: Split, told: Broadcast, earlier: Played | None
     ) -> dict[str, float]:
         """Where its validation item comes with the table as it is now: what the round before is measured by."""
-        if earlier is None or not parts.held_out or self._tuned(clients):
+        if earlier is None or not parts.held_out or self._tuned(clients) or self.terms.private:
             return {}
         exam = Exam(parts)
         part = clients.part(told, ME, own=bool(clients.state.rows) and clients.method.view() == "kept")

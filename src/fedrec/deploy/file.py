@@ -162,6 +162,10 @@ class DeviceFile:
                 (KEPT,),
             )
             db.execute("INSERT OR REPLACE INTO fact VALUES ('broadcast', ?)", (broadcast,))
+            db.execute("INSERT OR IGNORE INTO fact VALUES ('answers', '0')")
+            db.execute(
+                "UPDATE fact SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT) WHERE name = 'answers'"
+            )
 
     def remember(self, number: int, **values: bytes) -> None:
         """What a masked round needs until it is over; those of earlier rounds go."""

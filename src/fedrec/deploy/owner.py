@@ -11,6 +11,7 @@ import numpy as np
 from fedrec.core.errors import FedrecError
 from fedrec.core.slots import Catalog
 from fedrec.deploy.device import Device
+from fedrec.deploy.private import stated
 from fedrec.serve.recommend import at_least_one
 
 
@@ -47,6 +48,7 @@ def described(device: Device) -> dict[str, Any]:
     names = ", ".join(sorted(terms.made.uploads(catalog).arrays))
     leaves = f"in a round: {names} of {terms.made.label}, as whole numbers"
     leaves += ", masked: the server sees sums of many devices" if terms.secure else ", in the clear"
+    promised, sent = stated(terms, catalog), file.fact("answers", 0)
     private = sorted(n for n, s in terms.made.slots(catalog).items() if s.owner in ("private", "fresh"))
     return {
         "name": device.name,
@@ -56,6 +58,7 @@ def described(device: Device) -> dict[str, Any]:
         "never leaves": f"interactions, the device's key, {', '.join(private) or 'what it ranks with'}",
         "leaves": leaves,
         "one upload alone tells": terms.made.reveals,
+        **({} if promised is None else {"promised": promised, "answers": f"{sent} of {terms.answers}"}),
     }
 
 

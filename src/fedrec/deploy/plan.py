@@ -20,10 +20,11 @@ CONFIG = "deploy.toml"
 UNIT = """[Unit]
 Description=fedrec, the server of a federation
 After=network-online.target
+Wants=network-online.target
 
 [Service]
 User=fedrec
-ExecStart={python} -m fedrec.cli.main deploy serve {folder}
+ExecStart="{python}" -m fedrec.cli.main deploy serve "{folder}"
 Restart=always
 RestartSec=5
 
@@ -36,7 +37,7 @@ After=network-online.target
 
 [Service]
 WorkingDirectory=%h/fedrec
-ExecStart={python} -m fedrec.cli.main node --server {address} --ca ca.pem --key node.key device
+ExecStart="{python}" -m fedrec.cli.main node --server {address} --ca ca.pem --key node.key device
 Restart=always
 RestartSec=30
 
@@ -68,7 +69,8 @@ README = """# This federation
 
 `fedrec deploy add-device DIR --name NAME` makes a key and registers it. `fedrec deploy serve DIR` starts the
 SuperLink and, in front of it, the proxy that passes what nodes say and nothing else. `fedrec deploy run DIR`
-starts or goes on with the rounds; `fedrec deploy status DIR` shows them.
+starts or goes on with the rounds; `fedrec deploy status DIR` shows them. Under compose these commands are said inside:
+`docker compose exec server fedrec deploy run /deploy`.
 """
 
 
@@ -123,8 +125,8 @@ def make_plan(
         write(folder / CONFIG, tomli_w.dumps(facts))
         write(folder / "README.md", README)
         told = {
-            "python": sys.executable,
-            "folder": folder.resolve(),
+            "python": _quoted(sys.executable),
+            "folder": _quoted(str(folder.resolve())),
             "address": f"{host}:{port}",
             "port": port,
         }
@@ -135,6 +137,11 @@ def make_plan(
         shutil.rmtree(folder)
         raise
     return read_plan(folder)
+
+
+def _quoted(path: str) -> str:
+    """As systemd reads it within quotation marks."""
+    return path.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
 
 
 def read_plan(folder: Path) -> Plan:

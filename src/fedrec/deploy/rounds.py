@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.errors import FedrecError
+from fedrec.core.rng import generator
 from fedrec.core.slots import Arrays
 from fedrec.deploy.device import digest_of
 from fedrec.deploy.node import BEGIN, FIT, HELLO, REVEAL, SCORE, SHARE
 from fedrec.deploy.session import Gathering
 from fedrec.deploy.state import Folder
+from fedrec.deploy.unseen import unseen
 from fedrec.deploy.vector import FIGURES, Row, unpacked
 from fedrec.deploy.wire import Malformed, asked, pack, unpack
 from fedrec.server.cohort import cohort_size, sample_cohort
@@ -75,7 +77,10 @@ class Rounds:
 
     def _server(self) -> Server:
         catalog, terms = self.folder.catalog, self.terms
-        server = Server(terms.made, catalog, terms.seed, channel=terms.stages)
+        draw = (
+            unseen if terms.private else generator
+        )  # noise that the server's owner cannot draw again, either
+        server = Server(terms.made, catalog, terms.seed, channel=terms.stages, draw=draw)
         if self.state is not None:
             server.state = self.folder.grown(self.state.server, server)
         return server
@@ -163,6 +168,7 @@ class Rounds:
                     raise
                 time.sleep(min(attempt, 3))
         counted, figures = row.opened(total)
+        self.server.cohort_size = len(cohort)  # where an epsilon is stated, means are over who was asked
         self.server.step(counted, number)
         self.server.finish(number)
         record = Record(number, counted.clients, len(cohort), dict(self.refused), attempts=attempt)
@@ -266,7 +272,7 @@ class Rounds:
 
     def score(self) -> dict[str, float] | None:
         """How the last round does: devices score with its table, and send figures alone."""
-        if self._tuned or self.state is None:
+        if self._tuned or self.state is None or self.terms.private:
             return None
         self.hello()
         row = Row({}, self.terms.fixed.grid, self.folder.catalog.n_users)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 import fedrec
+from fedrec.channel.order import check_order, states_epsilon
 from fedrec.channel.secure import Fixed, Secure
 from fedrec.channel.stage import Stage, parse
 from fedrec.core.errors import FedrecError
@@ -39,6 +40,10 @@ class Terms(Settings):
     protocol: str = "strict"
     hold_out: bool = Field(True, description="devices keep newest items out of training, to measure with")
     threshold: int = Field(3, ge=1, description="devices that a sum needs at least")
+    answers: int | None = Field(
+        None, ge=1, description="how often a device sends at most, where an epsilon is stated"
+    )
+    delta: float | None = Field(None, gt=0, lt=1, description="of that epsilon")
     neighbours: int = Field(32, ge=2, description="devices that each one shares masks with")
     fedrec: str = fedrec.__version__
 
@@ -78,17 +83,37 @@ class Terms(Settings):
                 f"the server of {self.made.label} makes something for single devices and looks at single uploads: "
                 "it is for simulations, and cannot be deployed"
             )
-        for stage in self.stages:
-            if stage.guarantees:
-                raise FedrecError(
-                    f"channel '{stage.name}' states an epsilon that a deployment does not keep yet: a server would "
-                    "draw noise from the public seed, and devices send figures of their exams as well; leave it out"
-                )
+        check_order(self.stages)
+        self._check_private()
         if self.secure and self.threshold < 3:
             raise FedrecError(
                 f"threshold={self.threshold} is no sum to hide in: secure aggregation needs at least 3 devices"
             )
         return self
+
+    @property
+    def private(self) -> bool:
+        """Whether an epsilon is stated: then nothing but uploads leaves, and noise is drawn from the system."""
+        return states_epsilon(self.stages)
+
+    def _check_private(self) -> None:
+        for stage in self.stages:
+            if not stage.guarantees:
+                continue
+            if stage.name == "gaussian" and stage.at_device and not self.secure:
+                raise FedrecError(
+                    "channel 'gaussian' of devices hides them in sums alone, and fixed shows single uploads: end the "
+                    "channel with secure"
+                )
+            if stage.name == "local" and getattr(stage, "sigma", None) is None:
+                raise FedrecError(
+                    "channel 'local' does not say its noise: give sigma=…, or let fedrec deploy find it for the rounds"
+                )
+            if self.answers is None:
+                raise FedrecError(
+                    f"channel '{stage.name}' states an epsilon, and the terms do not say how often a device answers: "
+                    "give answers=…"
+                )
 
     @property
     def text(self) -> str:

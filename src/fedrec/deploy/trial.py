@@ -19,6 +19,7 @@ from fedrec.deploy.flower import needed
 from fedrec.deploy.flower.link import Link, free_port, write_app
 from fedrec.deploy.flower.proxy import Proxy
 from fedrec.deploy.keys import make_certificates, make_node_key
+from fedrec.deploy.private import stated
 from fedrec.deploy.rehearse import furthest, make_devices, make_server, simulated, some_of
 from fedrec.deploy.state import Folder
 from fedrec.deploy.terms import Terms
@@ -47,9 +48,10 @@ class Trial:
     def address(self) -> str:
         return f"127.0.0.1:{self.proxy.port}"
 
-    def start_node(self, at: int) -> Any:
+    def start_node(self, at: int, official: bool = False) -> Any:
         key, devices = self.groups[at]
-        process = self.link.node(f"node{at}", self.address, key, devices)
+        start = self.link.supernode if official else self.link.node
+        process = start(f"node{at}", self.address, key, devices)
         if at < len(self.nodes):
             self.nodes[at] = process
         else:
@@ -108,9 +110,18 @@ class Trial:
 
 @contextmanager
 def rehearsal(
-    folder: Path, terms: Terms, data: Interactions, devices: int, rounds: int, nodes: int | None = None
+    folder: Path,
+    terms: Terms,
+    data: Interactions,
+    devices: int,
+    rounds: int,
+    nodes: int | None = None,
+    *,
+    official: bool = False,
+    began: Callable[[], None] = lambda: None,
 ) -> Iterator[Trial]:
-    """Everything started and ready for a run; everything stopped at the end, whatever happened."""
+    """Everything started and ready for a run; everything stopped at the end, whatever happened. ``official``: nodes are
+    Flower's own SuperNodes. ``began`` is called once nothing speaks against it."""
     needed()
     terms.check()
     data = some_of(data, devices)
@@ -119,6 +130,7 @@ def rehearsal(
         raise FedrecError(
             f"{parts.n_users} devices are fewer than the {terms.threshold} that a sum needs: ask for more devices"
         )
+    began()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     make_certificates(folder / "tls", [])
     write_app(folder / "app")
@@ -137,7 +149,7 @@ def rehearsal(
         proxy.start()
         for at, (key, _) in enumerate(trial.groups):
             link.register(key)
-            trial.start_node(at)
+            trial.start_node(at, official)
         yield trial
     finally:
         link.stop()
@@ -157,6 +169,7 @@ class Outcome:
     megabytes: float  # a device
     selected: tuple[int, int]  # here and there
     validation: tuple[float, float]
+    promised: str | None = None  # what an epsilon says, where one is stated
 
 
 def compared(trial: Trial, megabytes: float, wire: tuple[int, int]) -> Outcome:
@@ -178,6 +191,7 @@ def compared(trial: Trial, megabytes: float, wire: tuple[int, int]) -> Outcome:
         megabytes / devices,
         (0 if chosen is None else chosen.round, 0 if best is None else best.round),
         (value, float("nan") if best is None else best.value),
+        stated(trial.terms, trial.server.catalog),
     )
 
 

@@ -14,17 +14,21 @@ from typing import Any
 import numpy as np
 
 from fedrec.channel.order import check_order, states_epsilon
+from fedrec.channel.robust import Gathered, defended
 from fedrec.channel.secure import grid_of
-from fedrec.channel.stage import Stage, drawn_for_sum, received
+from fedrec.channel.stage import Draw, Stage, drawn_for_sum, received
 from fedrec.core.blocks import single_threaded_blas
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Context, Federated, Introduced, Pull
 from fedrec.core.files import replacing
 from fedrec.core.messages import Broadcast, Reply
 from fedrec.core.ragged import Ids
+from fedrec.core.rng import generator
 from fedrec.core.slots import Arrays, Catalog
 from fedrec.core.upload import Total, Upload, summed
 from fedrec.server.cohort import groups, sample_cohort
+
+DEFENCE = "defence"  # name of the random stream of groups
 
 
 @dataclass(frozen=True)
@@ -53,16 +57,19 @@ class Server:
         channel: Sequence[Stage] = (),
         shortcut: int = 0,
         local: bool = False,
+        draw: Draw = generator,
     ) -> None:
-        """``shortcut``: so many of the last stages devices leave out; what they would do is drawn for the sum."""
+        """``shortcut``: so many of the last stages devices leave out; what they would do is drawn for the sum.
+        ``draw``: what the server's own noise is drawn with."""
         self.method, self.catalog, self.seed = method, catalog, seed
         self.cohort_size = catalog.n_users if cohort_size is None else cohort_size
-        self.channel, self.shortcut, self.local = tuple(channel), shortcut, local
+        self.channel, self.shortcut, self.local, self.draw = tuple(channel), shortcut, local, draw
         self.grid = grid_of(self.channel, catalog.n_users)
         self.uploads = method.uploads(catalog)
         self.service = method.service(catalog, seed)
         check_order(self.channel)
         self.private = states_epsilon(self.channel)
+        self.defences = tuple(stage for stage in self.channel if stage.looks)
         if self.service is not None:
             self._refuse_hidden()
         self.sums = self.service.sums if self.service else self.uploads.arrays
@@ -79,6 +86,11 @@ class Server:
                 raise FedrecError(
                     f"channel '{stage.name}' can state no epsilon for {self.method.label}, whose server looks at "
                     "single uploads: leave it out, or run another method"
+                )
+            if stage.looks:
+                raise FedrecError(
+                    f"channel '{stage.name}' weighs uploads before they are added up, and the server of "
+                    f"{self.method.label} does not add them up: leave it out"
                 )
             if stage.hides_single:
                 raise FedrecError(
@@ -134,7 +146,7 @@ class Server:
 
     def receive(self, reply: Reply, block: Ids, ids: Ids | None = None) -> Reply:
         """A reply as what is added up; ``block`` are the clients that were asked together (``ids`` as told)."""
-        if not isinstance(reply.sent, Upload):
+        if not isinstance(reply.sent, Upload) or self.defences:
             return reply
         if self.service is None:
             return replace(reply, sent=summed(reply.sent, self.sums))
@@ -145,15 +157,20 @@ class Server:
 
     def empty(self) -> Total:
         sums = {} if self.local else self.sums
+        if self.defences and not self.local:
+            return Gathered({})
         return Total.empty(sums) if self.grid is None else self.grid.empty(sums)
 
     def step(self, total: Total, round: int, turn: int = 0) -> None:
         """Merge what a group of clients sent. The round is over when all groups have stepped."""
         number = round * self.uploads.turns + turn
         uploads = self.uploads.at(round, self.cohort_size)
+        if isinstance(total, Gathered):
+            rng = generator(self.seed, DEFENCE, number)
+            total = defended(self.defences, total, uploads, self.sums, rng)
         if self.shortcut:
             total = drawn_for_sum(self.channel, total, uploads, self.seed, number, self.shortcut)
-        total = received(self.channel, total, uploads, self.seed, number)
+        total = received(self.channel, total, uploads, self.seed, number, self.draw)
         if self.private:  # who came is nobody's business: a mean is over those who were expected
             total = replace(total, weight=float(self.cohort_size), clients=self.cohort_size)
         if not total.clients or not total.sums:

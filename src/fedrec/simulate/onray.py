@@ -62,11 +62,10 @@ class OnRay:
         if self.started:
             self._connect(address, store)
         try:
-            nodes = [node for node in self.ray.nodes() if node["Alive"]]
-            self._same_version(nodes)
-            self.count = count or len(nodes)
+            there = self._same_version()
+            self.count = count or there
             self.cpus = int(self.ray.cluster_resources().get("CPU", 1))
-            self.actors = [self._hired() for _ in range(self.count)]
+            self.actors = [self._hired(worker) for worker in range(self.count)]
         except BaseException:
             self.close()
             raise
@@ -88,8 +87,16 @@ class OnRay:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise FedrecError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from None
 
-    def _same_version(self, nodes: list[dict[str, Any]]) -> None:
-        """Before a worker starts anywhere: the same fedrec must be on every node."""
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self.ray.nodes() if node["Alive"]]
+
+    def _at(self, node: dict[str, Any], soft: bool) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(node["NodeID"], soft=soft)
+
+    def _same_version(self) -> int:
+        """Before a worker starts anywhere: the same fedrec must be on every node. How many nodes answer."""
 
         def look() -> str | None:  # sent as code: it must run where fedrec is missing
             try:
@@ -98,30 +105,37 @@ class OnRay:
                 return None
             return fedrec.__version__
 
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        asked = []
-        for node in nodes:
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            asked.append(self.ray.remote(look).options(num_cpus=0, scheduling_strategy=there).remote())
-        for node, found in zip(nodes, self.ray.get(asked), strict=True):
+        task, answered = self.ray.remote(look), 0
+        asked = [
+            (node, task.options(num_cpus=0, scheduling_strategy=self._at(node, soft=False)).remote())
+            for node in self._nodes()
+        ]
+        for node, promise in asked:
+            try:
+                found = self.ray.get(promise)
+            except self.ray.exceptions.RayError:  # it went away, and this is not known everywhere yet
+                continue
+            answered += 1
             if found != fedrec.__version__:
                 has = "no fedrec" if found is None else f"fedrec {found}"
                 raise FedrecError(
                     f"node {node['NodeManagerAddress']} has {has} and this is {fedrec.__version__}: install the same "
                     "on every node"
                 )
+        return max(answered, 1)
 
-    def _hired(self) -> Any:
-        # No CPUs are asked for: when a node goes its workers must find a place on those that are left.
-        return self.ray.remote(Hand).options(num_cpus=0, scheduling_strategy="SPREAD").remote()
+    def _hired(self, worker: int) -> Any:
+        """On nodes in turn. No CPUs are asked for: when a node goes its workers must find a place elsewhere."""
+        nodes = self._nodes()
+        there = self._at(nodes[worker % len(nodes)], soft=True)
+        return self.ray.remote(Hand).options(num_cpus=0, scheduling_strategy=there).remote()
 
     def threads(self) -> int:
         """What a worker has where nothing else is asked for: its share of the CPUs."""
         return max(1, self.cpus // self.count)
 
     def room(self, broadcast: int, sums: int) -> None:
-        nodes = max(len([node for node in self.ray.nodes() if node["Alive"]]), 1)
+        nodes = len(self._nodes())
         there = self.ray.cluster_resources().get("object_store_memory", 0) / nodes
         needed = 2 * broadcast + sums * -(-self.count // nodes)  # tables of two rounds; a sum of each worker
         if needed > there:
@@ -160,7 +174,7 @@ class OnRay:
 
     def replace(self, worker: int) -> None:
         self.ray.kill(self.actors[worker])
-        self.actors[worker] = self._hired()
+        self.actors[worker] = self._hired(worker)
 
     def close(self) -> None:
         if self.started and self.ray.is_initialized():

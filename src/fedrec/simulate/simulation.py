@@ -75,7 +75,8 @@ class Simulation:
         self.replays = everyone and self.own == "tuned" and uploads.turns == 1
         service = method.service(catalog, self.seed)
         shortcut = shortcut_of(self.channel, uploads) if service is None else 0
-        self.single = service is not None and not self.local
+        looks = any(stage.looks for stage in self.channel)
+        self.single = (service is not None or looks) and not self.local
         self.server = Server(
             method, catalog, self.seed,
             cohort_size=cohort, channel=self.channel, shortcut=shortcut, local=self.local,
@@ -182,7 +183,7 @@ class Simulation:
                     for part in team.fit(
                         server.broadcast(number), group, self.single, server.receive, inside
                     ):
-                        total.add(part.sent)
+                        total.add(part.sent)  # type: ignore[arg-type]
                         for one in part.reports:
                             report.add(one)
                         busy += part.seconds

@@ -21,7 +21,7 @@ from fedrec.core.federated import View
 from fedrec.core.messages import Broadcast, Report
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array, Catalog, Slot
-from fedrec.core.upload import Total
+from fedrec.core.upload import Total, Upload
 from fedrec.evaluate.controls import Control, control_ranks
 from fedrec.evaluate.exam import Exam, Which
 from fedrec.evaluate.metrics import Ranks
@@ -52,7 +52,7 @@ class Terms:
 class Part(NamedTuple):
     """What came of some of a round's clients."""
 
-    sent: Total
+    sent: Total | Upload  # uploads one by one where a defence looks at them
     reports: Sequence[Report]  # block by block
     seconds: tuple[float, float]  # training, ranking
 
@@ -181,7 +181,6 @@ class Threads:
             if ranks is not None and answer.scores is not None:
                 asked = exam.lines(exam.selects, answer.users)
                 count_sampled(answer.scores, asked, exam, exam.selects, answer.users, ranks)
-            assert isinstance(answer.reply.sent, Total)
             yield Part(answer.reply.sent, [answer.reply.report], answer.seconds)
 
     def keep(self) -> None:

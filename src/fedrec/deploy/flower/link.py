@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,18 @@ class Link:
         command += ["--ca", str(self.folder / "tls" / CA), "--key", str(key), *map(str, devices)]
         return self.begin(command, name)
 
+    def supernode(self, name: str, server: str, key: Path, devices: list[Path]) -> subprocess.Popen[bytes]:
+        """Flower's own node: a process for every message, with the app that the server's bundle names."""
+        folders = ",".join(str(path.resolve()) for path in devices)
+        command = [script("flower-supernode"), "--superlink", server, "--port", str(free_port())]
+        command += [
+            "--root-certificates",
+            str(self.folder / "tls" / CA),
+            "--auth-supernode-private-key",
+            str(key),
+        ]
+        return self.begin([*command, "--node-config", f'devices="{folders}"'], name)
+
     def last_words(self, name: str) -> str:
         path = self.folder / "logs" / f"{name}.log"
         lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
@@ -175,7 +188,31 @@ class Link:
         self.processes.clear()
 
 
+def begun_by(pid: int) -> list[int]:
+    """What a process started, directly or not: Flower's own helpers have groups of their own."""
+    parents = _parents()
+    found, size = {pid}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {child for child, parent in parents if parent in found}
+    return sorted(found - {pid})
+
+
+def _parents() -> list[tuple[int, int]]:
+    """All processes with their parents, from /proc, or from ``ps`` where there is none."""
+    if not Path("/proc/self/stat").exists():
+        listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True).stdout
+        return [(int(pid), int(parent)) for pid, parent in map(str.split, listed.splitlines())]
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended since
+            found.append((int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])))
+    return found
+
+
 def end(process: subprocess.Popen[bytes], seconds: float = 8) -> None:
+    """A process, its group, and whatever it started that lives on: a ServerApp would wait for its SuperLink."""
+    others = begun_by(process.pid)
     for sent in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sent)
@@ -186,6 +223,9 @@ def end(process: subprocess.Popen[bytes], seconds: float = 8) -> None:
         except subprocess.TimeoutExpired:
             continue
     process.wait()
+    for pid in others:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def script(name: str) -> str:

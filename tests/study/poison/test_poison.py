@@ -1,0 +1,65 @@
+"""Devices that lie carry an item to people; a cap on rows takes that from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fedrec
+from fedrec.core.errors import FedrecError
+from fedrec.data.interactions import Interactions
+from fedrec.data.worlds import scalable
+from fedrec.study.poison import WAYS
+from fedrec.study.poison.poison import Line, markdown
+
+
+@pytest.fixture(scope="module")
+def people() -> Interactions:
+    return scalable(120, 200, 3600)
+
+
+@pytest.fixture(scope="module")
+def lines(people: Interactions) -> dict[tuple[str, str], Line]:
+    found = fedrec.poison(
+        "fedals",
+        people,
+        rounds=6,
+        seeds=1,
+        shares=[0.05],
+        defences=["rowcap=0.5"],
+        settings={"dim": 8},
+        threads=1,
+    )
+    assert "| popular | 5% | rowcap=0.5 |" in markdown(found)
+    return {(line.way, line.defence): line for line in found.lines}
+
+
+def test_every_way_is_played(lines: dict[tuple[str, str], Line]) -> None:
+    assert set(lines) == {(way, text) for way in ("", *WAYS) for text in ("", "rowcap=0.5")}
+    assert lines["", ""].lost == 0
+    assert lines["", ""].er < 0.1
+
+
+@pytest.mark.parametrize("way", ["boosting", "popular"])
+def test_a_lengthened_row_carries_the_target_and_a_cap_takes_it_back(
+    way: str, lines: dict[tuple[str, str], Line]
+) -> None:
+    assert lines[way, ""].er > 0.3
+    assert lines[way, "rowcap=0.5"].er < 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"ways": ["popluar"]}, "unknown way to poison 'popluar': did you mean 'popular'"),
+        ({"shares": [0.7]}, "--share 0.7 is not between 0 and 0.5"),
+        ({"defences": ["clip=1"]}, "'clip' is no defence: devices that lie skip it"),
+        ({"method": "ease"}, "it is not federated"),
+        ({"method": "metamf"}, "makes something for each client"),
+        ({"target": "no such film"}, "no such film"),
+    ],
+)
+def test_mistakes_are_one_sentence(options: dict[str, Any], sentence: str, people: Interactions) -> None:
+    with pytest.raises(FedrecError, match=sentence):
+        fedrec.poison(**{"method": "fedmf", "data": people, "rounds": 1, "seeds": 1, "threads": 1, **options})
