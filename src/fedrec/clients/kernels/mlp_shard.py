@@ -17,6 +17,7 @@ from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.shard import FULL, Streams
 from fedrec.core.entropy import FAST, F
 from fedrec.core.network import TILE, Net, forward, prepare
+from fedrec.core.products import spot
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
@@ -181,9 +182,9 @@ def _score(
             item = max(line[start + k], 0)  # padding
             at = place[item] - base
             for j in range(model.e.shape[1]):
-                room.e[k * net.row_stride + j] = own.e[at, j] if at >= 0 else model.e[item, j]
+                room.e[spot(k * net.row_stride, j)] = own.e[at, j] if at >= 0 else model.e[item, j]
             for j in range(model.f.shape[1]):
-                room.f[k * net.product_stride + j] = own.f[at, j] if at >= 0 else model.f[item, j]
+                room.f[spot(k * net.product_stride, j)] = own.f[at, j] if at >= 0 else model.f[item, j]
         forward(net, own.theta, room.memory, room.e, room.f, 0, count)
         for k in range(count):
             scores[start + k] = room.memory.logits[k]
@@ -204,7 +205,7 @@ def _keep(own: Own, model: Model, c: int, items: Any, place: Any, base: int, bit
             out.kept_f[k, j] = own.f[row, j]
     private = model.private.shape[1]
     for i in range(out.kept_theta.shape[1]):
-        out.kept_theta[c, i] = own.theta[private + i] - model.theta[private + i]
+        out.kept_theta[c, i] = own.theta[spot(private, i)] - model.theta[spot(private, i)]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
