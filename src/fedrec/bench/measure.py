@@ -28,7 +28,7 @@ from fedrec.data.split import Split
 from fedrec.simulate.simulation import Simulation
 
 ROUNDS = {"plain": 5, "fused": 30}
-LONGEST = 6.0  # CPU seconds of rounds of one engine: a slow one plays fewer, at least two
+LONGEST = 3.0  # CPU seconds of rounds of one engine: a slow one plays fewer, at least two
 
 
 def measure(
@@ -46,8 +46,8 @@ def measure(
     if not isinstance(method, GradientMethod) or not _loops(method):
         without["loop"] = "its clients do more than steps of SGD on one loss"
     elif torch and loop_seconds > 0:
-        pace = loop_clients_per_second(method, split, seconds=loop_seconds)
-        found["loop"] = {"clients_per_cpu_second": pace}
+        by_hand = loop_clients_per_second(method, split, seconds=loop_seconds)
+        found["loop"] = {"clients_per_cpu_second": by_hand}
     fused = Simulation(method, split).clients.engine.name == "fused"
     if not fused:
         without["compiled"] = why_plain(method, split)
@@ -57,7 +57,7 @@ def measure(
         for player in players:  # in turn: what else the machine does meets them alike
             player.play()
     for player in players:
-        found[player.engine] = pace = player.found()
+        pace = found[player.engine] = player.found()
         pace["samples_per_cpu_second"] = samples / pace["cpu_seconds_per_round"]
         if "loop" in found:
             pace["times_the_loop"] = pace["clients_per_cpu_second"] / found["loop"]["clients_per_cpu_second"]

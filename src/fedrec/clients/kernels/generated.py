@@ -138,7 +138,7 @@ def _draw(
     """Rows of each client; the mean label of a row's samples, and their share of the client's."""
     drawn = make_drawn(histories, users)
     for c in range(len(users)):
-        touched, n = draw_rows(histories, users[c], c, negatives, drawn)
+        touched, n = draw_rows(histories, users[c], negatives, drawn)
         start = indptr[c]
         indptr[c + 1] = start + len(touched)
         for i in range(len(touched)):

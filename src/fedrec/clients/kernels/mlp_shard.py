@@ -21,7 +21,7 @@ from fedrec.core.products import spot
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_order, fill_samples, sample_count
+from fedrec.data.negatives import fill_order, fill_samples, make_free, sample_count
 from fedrec.data.samples import choose_part
 
 
@@ -218,7 +218,7 @@ def train_shard(
     most = np.int64(1)
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
-    mark, bits = np.full(n_items, -1, np.int32), make_bits(n_items)
+    free, bits = make_free(n_items), make_bits(n_items)
     place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
     base = np.int64(0)
     items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
@@ -243,7 +243,7 @@ def train_shard(
         positives = histories.train[indptr[u] : indptr[u + 1]]
         forbidden = histories.not_items[histories.not_ptr[u] : histories.not_ptr[u + 1]]
         n = sample_count(len(positives), len(forbidden), n_items, per_positive)
-        fill_samples(streams.negatives, key, positives, forbidden, n_items, mark, c, items[:n])
+        fill_samples(streams.negatives, key, positives, forbidden, n_items, free, items[:n])
         held = np.int64(0)
         for i in range(n):  # number the distinct items as they come, without a branch
             item = items[i]
