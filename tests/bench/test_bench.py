@@ -37,7 +37,7 @@ def test_all_methods_and_the_page(
     assert [row["method"] for row in found["results"]] == ["fedmf", "fedmf+gel"]
     assert list(found["skipped"]) == ["popularity"]
     fedmf, gel = found["results"]
-    assert all(fedmf[engine]["clients_per_second"] > 0 for engine in ("loop", "plain", "fused"))
+    assert all(fedmf[engine]["clients_per_cpu_second"] > 0 for engine in ("loop", "plain", "fused"))
     assert fedmf["roofline"]["times_the_roofline"] > 0
     assert "loop" in gel["without"]
     text = page.read_text()

@@ -51,6 +51,15 @@ def command(pid: int) -> str:
         return ""
 
 
+def left(pids: list[int]) -> list[str]:
+    """Commands of those that live on, a moment after they were ended."""
+    for _ in range(100):
+        if all(map(gone, pids)):
+            return []
+        time.sleep(0.1)
+    return [command(pid) for pid in pids if not gone(pid)]
+
+
 def gone(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -73,7 +82,7 @@ def test_flowers_own_node_runs_the_same_app(channel: str, tmp_path: Path) -> Non
         assert begun
     assert [line["devices"] for line in trial.server.history()] == [6, 6]
     assert "flwr-clientapp" in (trial.folder / "logs" / "node1.log").read_text()
-    assert [pid for pid in begun if not gone(pid)] == [], "nothing that was started is left"
+    assert left(begun) == [], "nothing that was started"
     check_same(trial)
 
 
@@ -140,7 +149,7 @@ def test_nothing_is_left_of_a_run_that_is_stopped(tmp_path: Path) -> None:
         wait_for(trial, lambda: trial.server.history())
         begun = begun_by(trial.link.processes[0].pid)
         assert any("flwr-serverapp" in command(pid) for pid in begun)
-    assert [command(pid) for pid in begun if not gone(pid)] == []
+    assert left(begun) == []
 
 
 def test_the_serverapp_alone_is_killed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.rng import client_key, stream
 from fedrec.data.interactions import from_codes
 from fedrec.data.load import load
-from fedrec.data.negatives import draw
+from fedrec.data.negatives import draw, make_free
 from fedrec.data.split import split
 from fedrec.data.worlds import two_tastes
 from fedrec.evaluate.controls import controls
@@ -127,7 +127,7 @@ def test_counter_counts_the_negatives_that_training_draws(made):
     for round in (1, 2, 3):
         key = np.uint64(client_key(np.uint64(stream(9, "negatives", round)), made.keys[5]))
         drawn = np.empty(4 * len(made.train.of(5)), np.int32)
-        draw(key, made.trained.of(5), made.n_items, np.full(made.n_items, -1, np.int64), 0, drawn)
+        draw(key, made.trained.of(5), made.n_items, make_free(made.n_items), drawn)
         np.add.at(times, drawn, 1)
     assert np.array_equal(Counter(rounds=3).fit(made, seed=9).all(np.array([5]))[0], -times)
 

@@ -11,9 +11,11 @@ from fedrec.core.files import write
 BEGIN, END = "<!-- fedrec bench -->", "<!-- end of fedrec bench -->"
 COLUMNS = [
     "method",
-    "loop, clients/s",
+    "loop",
     "plain",
     "compiled",
+    "× plain",
+    "CPU ms a round",
     "ms a round",
     "× bound",
     "peak MB, plain",
@@ -50,9 +52,11 @@ def _cells(row: dict[str, Any]) -> list[str]:
     plain, fused = row.get("plain", {}), row.get("fused", {})
     return [
         f"`{row['method']}`",
-        number(row.get("loop", {}).get("clients_per_second")),
+        number(row.get("loop", {}).get("clients_per_cpu_second")),
         _speed(plain),
         _speed(fused),
+        number(fused.get("times_plain"), 1),
+        number(1000 * (fused or plain)["cpu_seconds_per_round"], 1),
         number(1000 * (fused or plain)["seconds_per_round"], 1),
         number(row.get("roofline", {}).get("times_the_roofline"), 1),
         number(plain.get("peak_mb")),
@@ -62,7 +66,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 def _speed(engine: dict[str, Any]) -> str:
     times = engine.get("times_the_loop")
-    return number(engine.get("clients_per_second")) + (f" ({times:,.0f} ×)" if times else "")
+    return number(engine.get("clients_per_cpu_second")) + (f" ({times:,.0f} ×)" if times else "")
 
 
 def notes(results: list[dict[str, Any]], skipped: dict[str, str]) -> str:

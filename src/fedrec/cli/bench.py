@@ -45,7 +45,7 @@ def bench(
         bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
     ] = False,
 ) -> None:
-    """Clients per second on each engine, against a per-client PyTorch loop and the machine's bound."""
+    """Clients per CPU second on each engine, against a per-client PyTorch loop and the machine's bound."""
     import fedrec
     from fedrec.bench.measure import has_torch, measure
     from fedrec.bench.page import check_page, write_page
@@ -67,7 +67,7 @@ def bench(
     names = [*METHODS, *WRAPPED] if all else method or (DEFAULT if torch else COMPILED)
     parts, skipped = split(fedrec.load(data)), {}
     results: list[dict[str, Any]] = []
-    rates = measure_rates(count)
+    rates = measure_rates()
     for name in _watched(names):
         one = make(name)
         if not isinstance(one, Federated):
@@ -86,7 +86,10 @@ def bench(
     if not torch:
         complain(f"{WITHOUT_TORCH}: pip install 'fedrec[torch]' for the others")
     if page is not None:
-        head = f"`{parts.data.name}`, {parts.n_users:,} clients, {count} threads."
+        head = (
+            f"`{parts.data.name}`, {parts.n_users:,} clients, {count} threads. Clients per CPU second of all threads, "
+            "the least of several rounds; engines in turn. Milliseconds are of the compiled engine where there is one."
+        )
         write_page(page, head, results, skipped)
     if json:
         say_json({"data": parts.data.name, "results": results, "skipped": skipped})
@@ -113,9 +116,10 @@ def _show(data: str, results: list[dict[str, Any]], skipped: dict[str, str]) -> 
     if results:
         console().print(table(data, results))
     say(
+        "Clients per CPU second of all threads, the least of several rounds: other work on the machine counts little.\n"
         "loop: a deep copy, DataLoader and optimizers per client, as the papers' code does, on one thread.\n"
         "bound: the arithmetic and memory traffic that no engine can avoid, at rates measured just now.\n"
-        "MB: what the engine that ms/round is of added to the process's memory at its peak."
+        "MB: what the engine that CPU ms/round is of added to the process's memory at its peak."
     )
     if said := notes(results, skipped):
         say(said)
@@ -126,22 +130,22 @@ def table(data: str, results: list[dict[str, Any]]) -> Any:
 
     from fedrec.bench.page import number
 
-    title = f"{data}, {results[0]['threads']} threads, clients per second"
+    title = f"{data}, {results[0]['threads']} threads, clients per CPU second"
     shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
     shown.add_column("method", overflow="fold")
-    for heading in ("loop", "plain", "× loop", "fused", "× loop", "ms/round", "× bound", "MB"):
+    for heading in ("loop", "plain", "× loop", "fused", "× loop", "CPU ms/round", "× bound", "MB"):
         shown.add_column(heading, justify="right", no_wrap=True)
     for row in results:
         loop, plain, fused = (row.get(name, {}) for name in ("loop", "plain", "fused"))
         best = fused or plain
         shown.add_row(
             row["method"],
-            number(loop.get("clients_per_second")),
-            number(plain.get("clients_per_second")),
+            number(loop.get("clients_per_cpu_second")),
+            number(plain.get("clients_per_cpu_second")),
             number(plain.get("times_the_loop"), 1),
-            number(fused.get("clients_per_second")),
+            number(fused.get("clients_per_cpu_second")),
             number(fused.get("times_the_loop"), 1),
-            f"{1000 * best['seconds_per_round']:,.1f}",
+            f"{1000 * best['cpu_seconds_per_round']:,.1f}",
             number(row.get("roofline", {}).get("times_the_roofline"), 1),
             number(best["peak_mb"]),
         )

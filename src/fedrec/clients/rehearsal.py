@@ -20,7 +20,7 @@ from fedrec.core.slots import Array
 from fedrec.core.trials import Trials
 from fedrec.core.upload import Upload
 from fedrec.data.clients import ClientData
-from fedrec.data.negatives import draw_distinct
+from fedrec.data.negatives import draw_distinct, make_free
 
 CANDIDATES = 499  # that the newest item is ranked among
 GUESSERS = 2000  # devices that guess in a round, on average: more would say the same
@@ -90,10 +90,10 @@ def _draw_lines(
     among: Any, users: Any, keys: Any, ptr: Any, train: Any, met_ptr: Any, met: Any, n_items: int, lines: Any
 ) -> None:
     """The newest item of each, with its candidates."""
-    mark = np.full(n_items, -1, np.int64)
+    free = make_free(n_items)
     for c in range(len(users)):
         u = users[c]
         lines[c, 0] = train[ptr[u + 1] - 1]
         draw_distinct(
-            client_key(among, keys[c]), met[met_ptr[u] : met_ptr[u + 1]], n_items, mark, c, lines[c, 1:]
+            client_key(among, keys[c]), met[met_ptr[u] : met_ptr[u + 1]], n_items, free, lines[c, 1:]
         )

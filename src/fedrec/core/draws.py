@@ -41,9 +41,10 @@ def logarithm(x: Any) -> Any:
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy", inline="always")
 def laplace(key: Any, k: Any) -> Any:
     """The k-th number of a stream as a Laplace draw of scale 1: a sign, and minus the log of what is left."""
-    drawn = np.int64(bits(key, k) >> np.uint64(32))
-    size = -logarithm(F((drawn >> 1) + 1) * F(2.0**-31))
-    return size if drawn & 1 else -size
+    drawn = np.uint32(bits(key, k) >> np.uint64(32))
+    # As int32, of which vector code can make floats.
+    size = -logarithm((F(np.int32(drawn >> np.uint32(1))) + F(1)) * F(2.0**-31))
+    return size if drawn & np.uint32(1) else -size
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy", inline="always")

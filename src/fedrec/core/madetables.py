@@ -16,9 +16,12 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.entropy import FAST, STEADY, F
+from fedrec.core.entropy import F
+from fedrec.core.products import FEW, LANES, inner, multiply
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.slots import Array
+
+SOME = 16  # clients whose vectors stay in the nearest caches, with the matrix of an item
 
 
 class MadeTables:
@@ -87,81 +90,95 @@ def _by_item(indptr: Any, items: Any, n_items: int) -> Pairs:
     return Pairs(starts, clients, places)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _dots(x: Any, w0: Any, w1: Any, w2: Any, w3: Any) -> Any:
-    """Inner products of a vector with four: what is loaded once serves several."""
-    a0 = a1 = a2 = a3 = F(0)
-    for j in range(len(x)):
-        a0 += x[j] * w0[j]
-        a1 += x[j] * w1[j]
-        a2 += x[j] * w2[j]
-        a3 += x[j] * w3[j]
-    return a0, a1, a2, a3
+class Desk(NamedTuple):
+    """Scratch: one item's matrix and some clients' vectors, with padding (``core.products``)."""
+
+    w: Array  # W_i
+    x: Array  # vectors of those who ask
+    y: Array  # their rows of this item, or the slopes of those
+    d: Array  # y W_i
+    dw: Array  # ∂W_i
+    none: Array
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
-def _add(to: Any, f: Any, x0: Any, x1: Any, x2: Any, x3: Any) -> None:
-    """Add four vectors, each times its factor."""
-    f0, f1, f2, f3 = f
-    for j in range(len(to)):
-        to[j] = (((to[j] + f0 * x0[j]) + f1 * x1[j]) + f2 * x2[j]) + f3 * x3[j]
+@nb.njit(cache=True, nogil=True)
+def _make_desk(rank: int, hidden: int) -> Desk:
+    lines, columns = (rank + LANES - 1) // LANES * LANES, LANES * ((hidden + LANES - 1) // LANES | 1)
+    return Desk(
+        np.zeros((lines, columns), F), np.zeros((SOME, columns), F), np.zeros((SOME, lines), F),
+        np.zeros((SOME, columns), F), np.zeros((lines, columns), F), np.zeros(columns, F),
+    )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def _fetch(to: Any, source: Any, first: int, count: int) -> None:
+    """Rows that follow each other."""
+    for k in range(count):
+        for j in range(source.shape[1]):
+            to[k, j] = source[first + k, j]
+
+
+@nb.njit(cache=True, nogil=True)
+def _gather(to: Any, source: Any, rows: Any) -> None:
+    for k in range(len(rows)):
+        row = rows[k]
+        for j in range(source.shape[1]):
+            to[k, j] = source[row, j]
 
 
 @nb.njit(cache=True, nogil=True)
 def _make(vectors: Any, weight: Any, bias: Any, pairs: Pairs, out: Any) -> None:
-    """Four rows of W_i at a time, the last one repeated: each is summed in the same way for every client."""
-    rank, clients, places = out.shape[1], pairs.clients, pairs.places
+    rank, hidden = out.shape[1], vectors.shape[1]
+    desk = _make_desk(rank, hidden)
+    lines, columns = desk.w.shape
+    w, x, y = desk.w.reshape(-1), desk.x.reshape(-1), desk.y.reshape(-1)
     for item in range(len(pairs.starts) - 1):
-        first = item * rank
-        for at in range(pairs.starts[item], pairs.starts[item + 1]):
-            x, row = vectors[clients[at]], out[places[at]]
-            for r in range(0, rank, 4):
-                r1, r2, r3 = min(r + 1, rank - 1), min(r + 2, rank - 1), min(r + 3, rank - 1)
-                row[r], row[r1], row[r2], row[r3] = _dots(
-                    x, weight[first + r], weight[first + r1], weight[first + r2], weight[first + r3]
-                )
-            for r in range(rank):
-                row[r] += bias[first + r]
+        first, end = item * rank, pairs.starts[item + 1]
+        if pairs.starts[item] < end:
+            _fetch(desk.w, weight, first, rank)
+        for at in range(pairs.starts[item], end, SOME):
+            few = min(SOME, end - at)
+            _gather(desk.x, vectors, pairs.clients[at : at + few])
+            inner(y, lines, x, w, columns, (few + 1) // 2 * 2, lines, columns)
+            for k in range(few):
+                place = pairs.places[at + k]
+                for r in range(rank):
+                    out[place, r] = desk.y[k, r] + bias[first + r]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True)
 def _pull(
     vectors: Any, weight: Any, pairs: Pairs, slopes: Any, d_vectors: Any, d_weight: Any, d_bias: Any
 ) -> None:
-    rank, clients, places = slopes.shape[1], pairs.clients, pairs.places
+    rank, hidden = slopes.shape[1], vectors.shape[1]
+    desk = _make_desk(rank, hidden)
+    lines, columns = desk.w.shape
+    width = (hidden + LANES - 1) // LANES * LANES
+    w, x, y = desk.w.reshape(-1), desk.x.reshape(-1), desk.y.reshape(-1)
+    d, dw = desk.d.reshape(-1), desk.dw.reshape(-1)
     for item in range(len(pairs.starts) - 1):
         start, end, first = pairs.starts[item], pairs.starts[item + 1], item * rank
         for r in range(rank):
-            total = F(0)
-            for j in range(d_weight.shape[1]):
-                d_weight[first + r, j] = F(0)
-            for at in range(start, end):
-                total += slopes[places[at], r]
-            d_bias[first + r] = total
-        for at in range(start, end, 4):
-            k1, k2, k3 = min(at + 1, end - 1), min(at + 2, end - 1), min(at + 3, end - 1)
-            x0, x1, x2, x3 = (
-                vectors[clients[at]], vectors[clients[k1]], vectors[clients[k2]], vectors[clients[k3]],
-            )  # fmt: skip
-            for r in range(rank):
-                f = (
-                    slopes[places[at], r],
-                    slopes[places[k1], r] if at + 1 < end else F(0),
-                    slopes[places[k2], r] if at + 2 < end else F(0),
-                    slopes[places[k3], r] if at + 3 < end else F(0),
-                )
-                _add(d_weight[first + r], f, x0, x1, x2, x3)
-        for at in range(start, end):
-            y = slopes[places[at]]
-            for r in range(0, rank, 4):
-                r1, r2, r3 = min(r + 1, rank - 1), min(r + 2, rank - 1), min(r + 3, rank - 1)
-                f = (
-                    y[r],
-                    y[r1] if r + 1 < rank else F(0),
-                    y[r2] if r + 2 < rank else F(0),
-                    y[r3] if r + 3 < rank else F(0),
-                )
-                w0, w1, w2, w3 = (
-                    weight[first + r], weight[first + r1], weight[first + r2], weight[first + r3],
-                )  # fmt: skip
-                _add(d_vectors[clients[at]], f, w0, w1, w2, w3)
+            d_bias[first + r] = F(0)
+        if start < end:
+            _fetch(desk.w, weight, first, rank)
+        for i in range(len(dw)):
+            dw[i] = F(0)
+        for at in range(start, end, SOME):
+            few = min(SOME, end - at)
+            clients = pairs.clients[at : at + few]
+            _gather(desk.x, vectors, clients)
+            _gather(desk.y, slopes, pairs.places[at : at + few])
+            for k in range(few):
+                for r in range(rank):
+                    d_bias[first + r] += desk.y[k, r]
+            multiply(dw, 0, columns, dw, 0, columns, y, 0, 1, lines, x, 0, columns, lines, width, few)
+            filled = (few + FEW - 1) // FEW * FEW
+            multiply(d, 0, columns, desk.none, 0, 0, y, 0, lines, 1, w, 0, columns, filled, width, rank)
+            for k in range(few):
+                client = clients[k]
+                for j in range(hidden):
+                    d_vectors[client, j] += desk.d[k, j]
+        for r in range(rank):
+            for j in range(hidden):
+                d_weight[first + r, j] = desk.dw[r, j]

@@ -22,7 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
-from fedrec.core.products import LANES, add_rows, multiply, multiply_positive, multiply_where, padded, stride
+from fedrec.core.products import (
+    LANES,
+    add_rows,
+    multiply,
+    multiply_positive,
+    multiply_where,
+    padded,
+    spot,
+    stride,
+)
 from fedrec.core.slots import Array
 
 TILE = 64  # samples
@@ -146,15 +155,15 @@ def prepare(net: Net, theta: Any, memory: Memory) -> None:
         row, across = net.input_strides[layer], net.strides[layer]
         for i in range(before):
             for o in range(width):
-                memory.turned[to + i * across + o] = theta[at + o * row + i]
+                memory.turned[spot(to + i * across, o)] = theta[spot(at + o * row, i)]
     row = net.vector_stride
     for o in range(net.widths[0]):
         total = theta[net.biases[0] + o]
         for i in range(net.vector):
-            total += theta[net.weights_v + o * row + i] * theta[i]
+            total += theta[spot(net.weights_v + o * row, i)] * theta[i]
         memory.first[o] = total
     for j in range(net.product):
-        memory.factors[j] = theta[net.output_times + j] * theta[net.times + j]
+        memory.factors[j] = theta[spot(net.output_times, j)] * theta[spot(net.times, j)]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -180,9 +189,9 @@ def forward(net: Net, theta: Any, memory: Memory, e: Any, f: Any, start: int, co
     for k in range(count):
         total = bias
         for j in range(width):
-            total += h[at + k * row + j] * theta[net.output + j]
+            total += h[spot(at + k * row, j)] * theta[spot(net.output, j)]
         for j in range(net.product):
-            total += f[(start + k) * net.product_stride + j] * memory.factors[j]
+            total += f[spot((start + k) * net.product_stride, j)] * memory.factors[j]
         memory.logits[start + k] = total
 
 
@@ -217,11 +226,11 @@ def gradient(
     for o in range(net.widths[0] if net.vector > 0 else 0):
         slope = g[net.biases[0] + o]
         for i in range(net.vector):
-            g[net.weights_v + o * row + i] = slope * theta[i]
-            g[i] += slope * theta[net.weights_v + o * row + i]
+            g[spot(net.weights_v + o * row, i)] = slope * theta[i]
+            g[i] += slope * theta[spot(net.weights_v + o * row, i)]
     for j in range(net.product):
-        g[net.output_times + j] = memory.sums[j] * theta[net.times + j]
-        g[net.times + j] = memory.sums[j] * theta[net.output_times + j]
+        g[spot(net.output_times, j)] = memory.sums[j] * theta[spot(net.times, j)]
+        g[spot(net.times, j)] = memory.sums[j] * theta[spot(net.output_times, j)]
     return value
 
 
@@ -304,8 +313,11 @@ def _slopes(logits: Any, y: Any, weights: Any, start: int, end: int, r: Any) -> 
 
     A logit that is not finite makes the value NaN (x·y), by which a client is dropped.
     """
-    for k in range(start, end):
-        sigmoid, softplus = sigmoid_softplus(logits[k])
-        r[k] = (sigmoid - y[k]) * weights[k]
-        logits[k] = weights[k] * (softplus - logits[k] * y[k])
-    return steady_sum(logits, start, end)
+    x, labels, shares, slopes = logits[start:end], y[start:end], weights[start:end], r[start:end]
+    for k in range(
+        len(x)
+    ):  # from 0: of any other start a compiler cannot tell that nothing counts from the end
+        sigmoid, softplus = sigmoid_softplus(x[k])
+        slopes[k] = (sigmoid - labels[k]) * shares[k]
+        x[k] = shares[k] * (softplus - x[k] * labels[k])
+    return steady_sum(x, 0, len(x))

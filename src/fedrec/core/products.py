@@ -35,6 +35,12 @@ def stride(width: int) -> int:
     return LANES * (-(-width // LANES) | 1) if width else 0
 
 
+@nb.njit(cache=True, nogil=True, inline="always")
+def spot(start: int, j: int) -> Any:
+    """start + j as an index that cannot count from the end: where it might, loops are not made vector code."""
+    return np.uint64(start) + np.uint64(j)
+
+
 def product(a: Array, b: Array) -> Array:
     """A·B of two ordinary arrays: each row of the result whatever the rows beside it are, to the bit."""
     rows, columns, depth = padded(len(a)), padded(b.shape[1]), len(b)
@@ -211,3 +217,75 @@ def add_rows(
         j += 2 * LANES
     if j < columns:
         _narrow_line(c, c0 + j, 0, c, c0 + j, 0, a, a0, 0, a_next, b, b0 + j, b_row, depth, c)
+
+
+def _inner_tile(rows: int, columns: int) -> Any:
+    """Inner products of some rows of A with some rows of B: what is loaded once serves several."""
+
+    @intrinsic
+    def tile(
+        typing_context: Any, c: Any, c0: Any, c_row: Any, a: Any, a0: Any, b: Any, b0: Any, row: Any, depth: Any
+    ) -> Any:  # fmt: skip
+        word, number, short = ir.IntType(64), ir.FloatType(), ir.IntType(32)
+        vector = ir.VectorType(number, LANES)
+        nowhere, zero = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0.0] * LANES)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            c, c0, c_row, a, a0, b, b0, row, depth = range(9)
+
+            def start(array: int, offset: int) -> Any:
+                data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+                return builder.gep(data, [arguments[offset]])
+
+            def loaded(place: Any, line: int, k: Any) -> Any:
+                at = builder.add(builder.mul(arguments[row], word(line)), k)
+                return builder.load(builder.bitcast(builder.gep(place, [at]), vector.as_pointer()), align=4)
+
+            def total(value: Any) -> Any:
+                """Halves are added up: the same order for every cell."""
+                for half in (4, 2, 1):
+                    order = ir.Constant(
+                        ir.VectorType(short, LANES), [(i + half) % LANES for i in range(LANES)]
+                    )
+                    value = builder.fadd(value, builder.shuffle_vector(value, nowhere, order))
+                return builder.extract_element(value, short(0))
+
+            result, left, right = start(c, c0), start(a, a0), start(b, b0)
+            cells = [(i, j) for i in range(rows) for j in range(columns)]
+            entry = builder.block
+            head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
+            builder.branch(head)
+            builder.position_at_end(head)
+            k = builder.phi(word)
+            sums = [builder.phi(vector) for _ in cells]
+            builder.cbranch(builder.icmp_signed("<", k, arguments[depth]), body, done)
+            builder.position_at_end(body)
+            xs, ws = [loaded(left, i, k) for i in range(rows)], [loaded(right, j, k) for j in range(columns)]
+            k.add_incoming(word(0), entry)
+            k.add_incoming(builder.add(k, word(LANES)), body)
+            for (i, j), so_far in zip(cells, sums, strict=True):
+                product = builder.fmul(xs[i], ws[j], flags=("contract",))
+                so_far.add_incoming(zero, entry)
+                so_far.add_incoming(builder.fadd(so_far, product, flags=("contract",)), body)
+            builder.branch(head)
+            builder.position_at_end(done)
+            for (i, j), found in zip(cells, sums, strict=True):
+                at = builder.add(builder.mul(arguments[c_row], word(i)), word(j))
+                builder.store(total(found), builder.gep(result, [at]), align=4)
+            return context.get_dummy_value()
+
+        n = types.intp
+        return types.void(c, n, n, a, n, b, n, n, n), generate
+
+    return tile
+
+
+_inner = _inner_tile(2, 4)
+
+
+@nb.njit(cache=True, nogil=True)
+def inner(c: Any, c_row: int, a: Any, b: Any, row: int, rows: int, columns: int, depth: int) -> None:
+    """c[i, j] = Σ_k a[i, k] b[j, k]: A·Bᵀ of matrices whose rows are ``row`` apart; rows by 2, columns by 4."""
+    for i in range(0, rows, 2):
+        for j in range(0, columns, 4):
+            _inner(c, i * c_row + j, c_row, a, i * row, b, j * row, row, depth)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec.core.ragged import run_ends
 from fedrec.core.rng import generator, stream
 from fedrec.data.clients import ClientData
-from fedrec.data.negatives import NEGATIVES, SHUFFLE, fill_samples
+from fedrec.data.negatives import NEGATIVES, SHUFFLE, fill_samples, make_free
 
 
 class Pass(NamedTuple):
@@ -42,10 +42,10 @@ def _fill(
     key: Any, keys: Any, indptr: Any, train_ptr: Any, train: Any, not_ptr: Any, not_items: Any, n_items: int,
     items: Any, labels: Any,
 ) -> None:  # fmt: skip
-    mark = np.full(n_items, -1, np.int32)
+    free = make_free(n_items)
     for u in range(len(keys)):
         positives = train[train_ptr[u] : train_ptr[u + 1]]
         forbidden = not_items[not_ptr[u] : not_ptr[u + 1]]
         mine = items[indptr[u] : indptr[u + 1]]
-        fill_samples(key, keys[u], positives, forbidden, n_items, mark, u, mine)
+        fill_samples(key, keys[u], positives, forbidden, n_items, free, mine)
         labels[indptr[u] : indptr[u] + len(positives)] = 1

@@ -18,6 +18,7 @@ from fedrec.data.negatives import (
     SHUFFLE,
     fill_order,
     fill_samples,
+    make_free,
     positive_of,
     sample_count,
 )
@@ -99,7 +100,7 @@ def _draw(
     key: Any, keys: Any, users: Any, indptr: Any, train: Any, not_ptr: Any, not_items: Any, n_items: int,
     per_positive: int, items: Any, index: Any, touched: Any, rows: Any,
 ) -> None:  # fmt: skip
-    mark = np.full(n_items, -1, np.int32)
+    free = make_free(n_items)
     place = np.empty(n_items, np.int32)
     for c in range(len(users)):
         u = users[c]
@@ -107,7 +108,7 @@ def _draw(
         forbidden = not_items[not_ptr[u] : not_ptr[u + 1]]
         n = sample_count(len(positives), len(forbidden), n_items, per_positive)
         mine = items[c, :n]
-        fill_samples(key, keys[c], positives, forbidden, n_items, mark, c, mine)
+        fill_samples(key, keys[c], positives, forbidden, n_items, free, mine)
         ordered = np.sort(mine)
         kept = 0
         for i in range(n):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import client_key, generator, stream
 from fedrec.data.clients import ClientData
-from fedrec.data.negatives import NEGATIVES, SHUFFLE, draw
+from fedrec.data.negatives import NEGATIVES, SHUFFLE, draw, make_free
 
 
 class Sequences(NamedTuple):
@@ -37,8 +37,8 @@ def draw_sequences(data: ClientData, seed: int, round: int) -> Sequences:
 def _fill(
     key: Any, keys: Any, indptr: Any, train: Any, not_ptr: Any, not_items: Any, n_items: int, negatives: Any
 ) -> None:
-    mark = np.full(n_items, -1, np.int64)
+    free = make_free(n_items)
     for u in range(len(keys)):
         forbidden = not_items[not_ptr[u] : not_ptr[u + 1]]
         mine = negatives[indptr[u] : indptr[u + 1]]
-        draw(client_key(key, keys[u]), forbidden, n_items, mark, u, mine)
+        draw(client_key(key, keys[u]), forbidden, n_items, free, mine)

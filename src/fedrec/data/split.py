@@ -18,7 +18,7 @@ from fedrec.core.slots import Catalog
 from fedrec.data.clients import ClientData, sorted_distinct
 from fedrec.data.features import item_features
 from fedrec.data.interactions import Interactions
-from fedrec.data.negatives import CANDIDATES, draw_distinct
+from fedrec.data.negatives import CANDIDATES, draw_distinct, make_free
 
 TIES = "time-ties"
 
@@ -285,13 +285,11 @@ def _arrange(
 def _fill_candidates(key: Any, keys: Any, indptr: Any, met: Any, n_items: int, pairs: Any) -> int:
     """Draw for validation and test at once; where too few exist, both get the same number."""
     wanted = pairs.shape[2]
-    mark = np.full(n_items, -1, np.int64)
+    free = make_free(n_items)
     drawn = np.empty(2 * wanted, np.int32)
     short = 0
     for u in range(len(keys)):
-        count = draw_distinct(
-            client_key(key, keys[u]), met[indptr[u] : indptr[u + 1]], n_items, mark, u, drawn
-        )
+        count = draw_distinct(client_key(key, keys[u]), met[indptr[u] : indptr[u + 1]], n_items, free, drawn)
         if count < 2 * wanted:
             short += 1
         half = count // 2

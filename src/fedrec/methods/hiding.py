@@ -17,7 +17,7 @@ from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ragged, run_ends
 from fedrec.core.rng import client_key
 from fedrec.core.slots import Array
-from fedrec.data.negatives import draw_distinct
+from fedrec.data.negatives import draw_distinct, make_free
 
 CHOICE, MADE, NOISE = range(3)  # random streams of a client; arrays from NOISE on
 
@@ -71,14 +71,14 @@ def _hide(
     out_items: Any, out: Any,
 ) -> None:  # fmt: skip
     dim = rows.shape[1]
-    mark = np.full(n_items, -1, np.int32)
+    free = make_free(n_items)
     mean, spread = np.zeros(dim, F), np.zeros(dim, F)
     for c in range(len(indptr) - 1):
         met, real = items[indptr[c] : indptr[c + 1]], rows[indptr[c] : indptr[c + 1]]
         _moments(real, scale[c], mean, spread)
         count = out_ptr[c + 1] - out_ptr[c]
         chosen = np.empty(count - len(met), np.int32)
-        draw_distinct(client_key(keys[c], np.uint64(CHOICE)), met, n_items, mark, c, chosen)
+        draw_distinct(client_key(keys[c], np.uint64(CHOICE)), met, n_items, free, chosen)
         chosen.sort()
         made_key, noise_key = client_key(keys[c], np.uint64(MADE)), client_key(keys[c], np.uint64(NOISE))
         a = b = 0

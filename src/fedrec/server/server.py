@@ -17,6 +17,7 @@ from fedrec.channel.order import check_order, states_epsilon
 from fedrec.channel.robust import Gathered, defended
 from fedrec.channel.secure import grid_of
 from fedrec.channel.stage import Draw, Stage, drawn_for_sum, received
+from fedrec.core.aligned import aligned
 from fedrec.core.blocks import single_threaded_blas
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Context, Federated, Introduced, Pull
@@ -76,7 +77,7 @@ class Server:
         self.slots = method.slots(catalog)
         started = {} if local else {n: s for n, s in self.slots.items() if s.owner in ("shared", "server")}
         arrays = {n: s.starting(n, seed) for n, s in started.items()}
-        shared = {n: v for n, v in arrays.items() if started[n].owner == "shared"}
+        shared = {n: aligned(v) for n, v in arrays.items() if started[n].owner == "shared"}
         self.state = ServerState(0, shared, {n: v for n, v in arrays.items() if n not in shared})
         self._pulls: dict[bytes, Pull] = {}
 
@@ -212,7 +213,7 @@ class Server:
 
     def _with(self, round: int, held: Arrays) -> ServerState:
         shared, server = ({n: held[n] for n in part} for part in (self.state.shared, self.state.server))
-        return ServerState(round, shared, server)
+        return ServerState(round, {n: aligned(v) for n, v in shared.items()}, server)
 
     # -- files ---------------------------------------------------------------------------------
 

@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.kernels.kept import kept_in
 from fedrec.clients.kernels.shard_additive import (
     Model,
     Numbers,
     Outcome,
-    Stored,
     add_personal,
     train_additive,
 )
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import Rows, RowStore, StoredRows, fetched, overlay
+from fedrec.core.aligned import zeros_like
 from fedrec.core.federated import Phase
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import Additive
@@ -106,7 +107,7 @@ class AdditiveClients:
         common = shared[form.common] if form.common else self.nothing
         store = state.rows[form.personal] if form.personal else self.no_rows
         personal, single = form.personal is not None and wish.rows, wish.single
-        total = Total({form.common: np.zeros_like(common)} if form.common else {})
+        total = Total({form.common: zeros_like(common)} if form.common else {})
         vectors, biases = state.lines[form.vector][users], state.lines[form.bias][users]
         room = int(self.sizes[users].sum()) if personal or single else 0
         out = Outcome(
@@ -120,8 +121,7 @@ class AdditiveClients:
         )
         keys = [np.uint64(stream(self.setting.secret, n, broadcast.round)) for n in (NEGATIVES, SHUFFLE)]
         model = Model(common, self.untouched, vectors, biases)
-        stored = Stored(*store.index, store.pool.chunks, store.pool.bits)
-        sent = train_additive(self.histories, users, *keys, model, stored, self._numbers(plan), out)
+        sent = train_additive(self.histories, users, *keys, model, kept_in(store), self._numbers(plan), out)
         total.clients = int(out.finite.sum())
         total.weight = float(total.clients)
         lines = {form.vector: vectors, form.bias: biases}

@@ -93,7 +93,7 @@ def train_shard(
     layer = Layer(np.empty((dim, dim), F), np.empty(dim, F), np.empty(dim, F))  # gradient, then moved
     d_user, dv = np.empty(dim, F), np.empty(dim, F)
     for c in range(len(users)):
-        touched, n = draw_rows(histories, users[c], c, negatives, drawn)
+        touched, n = draw_rows(histories, users[c], negatives, drawn)
         held, start = len(touched), out.ptr[c]
         out.ptr[c + 1] = start + held
         for i in range(held):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedrec.core.entropy import F
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_samples, sample_count
+from fedrec.data.negatives import fill_samples, make_free, sample_count
 
 FAR_APART = (
     64  # numbers more than needed, so that two arrays never begin close together (core.entropy says why)
@@ -22,7 +22,7 @@ class Drawn(NamedTuple):
     """Scratch for the clients of a shard, one after another."""
 
     items: NDArray[np.int32]
-    mark: NDArray[np.int32]
+    free: NDArray[np.int32]
     place: NDArray[np.int32]  # of an item among the client's rows
     met: Array  # samples of each row
     positive: Array  # those with label 1
@@ -35,20 +35,19 @@ def make_drawn(histories: Histories, users: Any) -> Drawn:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + histories.per_positive))
     nowhere = np.full(histories.n_items, -1, np.int32)
     apart = most + FAR_APART
-    return Drawn(np.empty(most, np.int32), nowhere, nowhere.copy(), np.empty(apart, F), np.empty(apart, F))
+    free = make_free(histories.n_items)
+    return Drawn(np.empty(most, np.int32), free, nowhere, np.empty(apart, F), np.empty(apart, F))
 
 
 @nb.njit(cache=True, nogil=True)
-def draw_rows(histories: Histories, u: int, stamp: int, negatives: Any, drawn: Drawn) -> Any:
+def draw_rows(histories: Histories, u: int, negatives: Any, drawn: Drawn) -> Any:
     """The items of a client's rows, ascending, and how many samples they are; counts them by row."""
     indptr, not_ptr = histories.train_ptr, histories.not_ptr
     positives = histories.train[indptr[u] : indptr[u + 1]]
     forbidden = histories.not_items[not_ptr[u] : not_ptr[u + 1]]
     n = sample_count(len(positives), len(forbidden), histories.n_items, histories.per_positive)
     items = drawn.items[:n]
-    fill_samples(
-        negatives, histories.keys[u], positives, forbidden, histories.n_items, drawn.mark, stamp, items
-    )
+    fill_samples(negatives, histories.keys[u], positives, forbidden, histories.n_items, drawn.free, items)
     touched = np.unique(items)
     for i in range(len(touched)):
         drawn.place[touched[i]] = i

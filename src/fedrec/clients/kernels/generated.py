@@ -17,7 +17,7 @@ from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.distinct import draw_rows, make_drawn
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
-from fedrec.core.entropy import FAST, F
+from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.federated import Phase, weights_by
 from fedrec.core.kernel import Generated
 from fedrec.core.messages import Broadcast
@@ -138,7 +138,7 @@ def _draw(
     """Rows of each client; the mean label of a row's samples, and their share of the client's."""
     drawn = make_drawn(histories, users)
     for c in range(len(users)):
-        touched, n = draw_rows(histories, users[c], c, negatives, drawn)
+        touched, n = draw_rows(histories, users[c], negatives, drawn)
         start = indptr[c]
         indptr[c + 1] = start + len(touched)
         for i in range(len(touched)):
@@ -147,16 +147,16 @@ def _draw(
             shares[start + i] = drawn.met[i] / F(n)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _rows(left: Any, right: Any, start: int, count: int, step: int, e: Any) -> None:
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+def _rows(left: Any, right: Any, start: int, count: int, e: Any) -> None:
     """Rows of a client's table from its two factors."""
     for k in range(count):
         for j in range(right.shape[1]):
-            e[k * step + j] = F(0)
+            e[k, j] = F(0)
         for r in range(right.shape[0]):
             factor = left[start + k, r]
             for j in range(right.shape[1]):
-                e[k * step + j] += factor * right[r, j]
+                e[k, j] += factor * right[r, j]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -170,14 +170,15 @@ def _gradients(
         most = max(most, indptr[c + 1] - indptr[c])
     memory, g = make_memory(net, most), np.zeros(net.size, F)
     y, weights = np.zeros(most + TILE, F), np.zeros(most + TILE, F)
-    e, f = np.zeros((most + TILE) * net.row_stride, F), np.zeros(0, F)
+    lines, f = np.zeros((most + TILE, net.row_stride), F), np.zeros(0, F)
+    e = lines.reshape(-1)
     no, yes = (
         net.vector > 0,
         net.row > 0,
     )  # not as literals, for which the network would be compiled once more
     for c in range(len(theta)):
         start, end = indptr[c], indptr[c + 1]
-        _rows(left, right[c], start, end - start, net.row_stride, e)
+        _rows(left, right[c], start, end - start, lines)
         for k in range(end - start):
             y[k], weights[k] = labels[start + k], shares[start + k]
         loss[c] = gradient(
@@ -186,8 +187,9 @@ def _gradients(
         check = loss[c]
         for k in range(end - start):
             for j in range(net.row):
-                rows[start + k, j] = e[k * net.row_stride + j]
-                check += rows[start + k, j]
+                rows[start + k, j] = lines[k, j]
+            for j in range(net.row):
+                check += lines[k, j]
         for i in range(net.size):
             theta[c, i] = g[i]
             check += g[i]
@@ -199,9 +201,10 @@ def _gradients(
 def _score(net: Net, left: Any, right: Any, theta: Any, out: Any) -> None:
     many = out.shape[1]
     memory = make_memory(net, np.int64(many))
-    e, f = np.zeros((many + TILE) * net.row_stride, F), np.zeros(0, F)
+    lines, f = np.zeros((many + TILE, net.row_stride), F), np.zeros(0, F)
+    e = lines.reshape(-1)
     for c in range(len(out)):
-        _rows(left, right[c], c * many, many, net.row_stride, e)
+        _rows(left, right[c], c * many, many, lines)
         prepare(net, theta[c], memory)
         scores(net, theta[c], memory, e, f, many)
         for k in range(many):

@@ -18,6 +18,7 @@ from fedrec.clients.kernels.shard import Model, Outcome, Rule, Streams, train_sh
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import OwnRows, Rows, fetched
+from fedrec.core.aligned import zeros_like
 from fedrec.core.federated import Phase, weights_by
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.kernel import LogLinear
@@ -92,7 +93,7 @@ class LogLinearClients:
         start = time.perf_counter()
         shape, table = self.shape, broadcast.shared[self.shape.items]
         vectors, biases = self._private(broadcast, state, users)
-        total = Total({shape.items: np.zeros_like(table)})
+        total = Total({shape.items: zeros_like(table)})
         weights = weights_by(self.setting.uploads, self.sizes[users])
         keep = wish.rows or wish.single
         room = int(self.sizes[users].sum()) if keep else 0

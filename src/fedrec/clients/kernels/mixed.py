@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.kernels.kept import kept_in
 from fedrec.clients.kernels.loglinear import LogLinearClients
-from fedrec.clients.kernels.mixing import GIVES_NONE, Kept, Mixing
+from fedrec.clients.kernels.mixing import GIVES_NONE, Mixing
 from fedrec.clients.kernels.mlp import MlpClients
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import Rows, RowStore, StoredRows, fetched, overlay
@@ -60,7 +61,7 @@ class MixedClients:
 
     def _mixing(self, state: DeviceState, users: Ids) -> Mixing:
         stores = [*(state.rows[self.local[n]] for n in self.base.tables), NO_ROWS]
-        e, f = (Kept(*store.index, store.pool.chunks, store.pool.bits) for store in stores[:2])
+        e, f = map(kept_in, stores[:2])
         shape = self.shape
         share = GIVES_NONE if shape.share is None else np.float32(shape.share)
         weights = state.lines[shape.weight][users]

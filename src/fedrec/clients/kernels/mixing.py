@@ -11,25 +11,14 @@ from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
-from numpy.typing import NDArray
 
-from fedrec.clients.kernels.prefetch import AHEAD, prefetch
+from fedrec.clients.kernels.kept import Kept, lay_over
 from fedrec.clients.kernels.redundancy import Correlation, make_correlation
 from fedrec.core.entropy import FAST, F
 from fedrec.core.slots import Array
 
 LEAST, MOST, TINY = F(0.1), F(0.9), F(1e-12)  # as wrap.plgc has them
 GIVES_NONE = F(-1)  # a share below 0: the traces say
-
-
-class Kept(NamedTuple):
-    """Where clients keep their rows of a table: the index and the chunks of a row store."""
-
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
-    places: NDArray[np.int32]
-    chunks: Any
-    bits: int
 
 
 class Mixing(NamedTuple):
@@ -69,32 +58,10 @@ def make_beside(mixing: Mixing, most: int, batch: int, e: int, f: int, e_row: in
 
 
 @nb.njit(cache=True, nogil=True)
-def _lay_over(kept: Kept, user: int, place: Any, base: int, rows: Any) -> None:
-    """Write a client's own rows over those of the touched items; ``place`` says where these are."""
-    if user + 1 >= len(kept.indptr):
-        return
-    within, number, end = (1 << kept.bits) - 1, 0, kept.indptr[user + 1]
-    chunk = kept.chunks[number]
-    for at in range(kept.indptr[user], end):
-        later = kept.places[min(at + AHEAD, end - 1)]
-        if later >> kept.bits == number:
-            prefetch(chunk, later & within)
-        row = place[kept.items[at]] - base
-        if row >= 0:
-            spot = kept.places[at]
-            if spot >> kept.bits != number:  # to ask the list for it costs more than the row
-                number = spot >> kept.bits
-                chunk = kept.chunks[number]
-            spot &= within
-            for j in range(chunk.shape[1]):
-                rows[row, j] = chunk[spot, j]
-
-
-@nb.njit(cache=True, nogil=True)
 def receive(kept: Kept, user: int, place: Any, base: int, rows: Any, fixed: Any, carry: Any) -> None:
     """The client's own rows over the frozen ones, of which a copy is made; one that is no number is not its own."""
     fixed[: len(rows)] = rows
-    _lay_over(kept, user, place, base, rows)
+    lay_over(kept, user, place, base, rows)
     for row in range(len(rows)):
         for j in range(rows.shape[1]):
             own, frozen = rows[row, j], fixed[row, j]
@@ -106,7 +73,7 @@ def receive(kept: Kept, user: int, place: Any, base: int, rows: Any, fixed: Any,
 def put_back(kept: Kept, user: int, place: Any, base: int, rows: Any) -> None:
     """The client's own rows as the device keeps them: those it has not met are not a number."""
     rows[:] = F(np.nan)
-    _lay_over(kept, user, place, base, rows)
+    lay_over(kept, user, place, base, rows)
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

@@ -17,10 +17,11 @@ from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.shard import FULL, Streams
 from fedrec.core.entropy import FAST, F
 from fedrec.core.network import TILE, Net, forward, prepare
+from fedrec.core.products import spot
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_order, fill_samples, sample_count
+from fedrec.data.negatives import fill_order, fill_samples, make_free, sample_count
 from fedrec.data.samples import choose_part
 
 
@@ -181,9 +182,9 @@ def _score(
             item = max(line[start + k], 0)  # padding
             at = place[item] - base
             for j in range(model.e.shape[1]):
-                room.e[k * net.row_stride + j] = own.e[at, j] if at >= 0 else model.e[item, j]
+                room.e[spot(k * net.row_stride, j)] = own.e[at, j] if at >= 0 else model.e[item, j]
             for j in range(model.f.shape[1]):
-                room.f[k * net.product_stride + j] = own.f[at, j] if at >= 0 else model.f[item, j]
+                room.f[spot(k * net.product_stride, j)] = own.f[at, j] if at >= 0 else model.f[item, j]
         forward(net, own.theta, room.memory, room.e, room.f, 0, count)
         for k in range(count):
             scores[start + k] = room.memory.logits[k]
@@ -204,7 +205,7 @@ def _keep(own: Own, model: Model, c: int, items: Any, place: Any, base: int, bit
             out.kept_f[k, j] = own.f[row, j]
     private = model.private.shape[1]
     for i in range(out.kept_theta.shape[1]):
-        out.kept_theta[c, i] = own.theta[private + i] - model.theta[private + i]
+        out.kept_theta[c, i] = own.theta[spot(private, i)] - model.theta[spot(private, i)]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -217,7 +218,7 @@ def train_shard(
     most = np.int64(1)
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
-    mark, bits = np.full(n_items, -1, np.int32), make_bits(n_items)
+    free, bits = make_free(n_items), make_bits(n_items)
     place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
     base = np.int64(0)
     items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
@@ -242,7 +243,7 @@ def train_shard(
         positives = histories.train[indptr[u] : indptr[u + 1]]
         forbidden = histories.not_items[histories.not_ptr[u] : histories.not_ptr[u + 1]]
         n = sample_count(len(positives), len(forbidden), n_items, per_positive)
-        fill_samples(streams.negatives, key, positives, forbidden, n_items, mark, c, items[:n])
+        fill_samples(streams.negatives, key, positives, forbidden, n_items, free, items[:n])
         held = np.int64(0)
         for i in range(n):  # number the distinct items as they come, without a branch
             item = items[i]

@@ -12,6 +12,7 @@ from fedrec.clients.kernels.mixing import Beside, balanced
 from fedrec.clients.kernels.redundancy import correlate, lessen
 from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.network import TILE, Memory, Net, gradient, make_memory, prepare, sensitivity
+from fedrec.core.products import spot
 from fedrec.core.slots import Array
 
 TINY = F(1e-12)  # as wrap.gel has it
@@ -80,10 +81,10 @@ def _gather(table: Any, sums: Any, factor: Any, rows: Any, out: Any) -> None:
     width = table.shape[1]
     for k in range(len(rows)):
         for j in range(width):
-            out[k * width + j] = table[rows[k], j]
+            out[spot(k * width, j)] = table[rows[k], j]
         if factor != F(0):
             for j in range(width):
-                out[k * width + j] += factor * sums[rows[k], j]
+                out[spot(k * width, j)] += factor * sums[rows[k], j]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -92,7 +93,7 @@ def _scatter(table: Any, rows: Any, g: Any, factor: Any) -> None:
     width = table.shape[1]
     for k in range(len(rows)):
         for j in range(width):
-            table[rows[k], j] += factor * g[k * width + j]
+            table[rows[k], j] += factor * g[spot(k * width, j)]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -162,7 +163,7 @@ def _mix(table: Any, fixed: Any, a: Any, rows: Any, out: Any) -> None:
     width = table.shape[1]
     for k in range(len(rows)):
         for j in range(width):
-            out[k * width + j] = a * table[rows[k], j] + (F(1) - a) * fixed[rows[k], j]
+            out[spot(k * width, j)] = a * table[rows[k], j] + (F(1) - a) * fixed[rows[k], j]
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

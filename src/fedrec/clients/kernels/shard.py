@@ -24,7 +24,7 @@ from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_order, fill_samples, positive_of, sample_count
+from fedrec.data.negatives import fill_order, fill_samples, make_free, positive_of, sample_count
 from fedrec.data.samples import choose_part
 
 # Columns of a compiled plan: one line per phase.
@@ -162,7 +162,7 @@ def train_shard(
     most = 0
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
-    mark, bits = np.full(n_items, -1, np.int32), make_bits(n_items)
+    free, bits = make_free(n_items), make_bits(n_items)
     place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
     base = 0
     items, slots = np.empty(most, np.int32), np.empty(most, np.int32)
@@ -184,7 +184,7 @@ def train_shard(
         positives = histories.train[indptr[u] : indptr[u + 1]]
         forbidden = histories.not_items[histories.not_ptr[u] : histories.not_ptr[u + 1]]
         n = sample_count(len(positives), len(forbidden), n_items, per_positive)
-        fill_samples(streams.negatives, key, positives, forbidden, n_items, mark, c, items[:n])
+        fill_samples(streams.negatives, key, positives, forbidden, n_items, free, items[:n])
         rows = 0
         for i in range(n):  # number the distinct items as they come, without a branch
             item = items[i]

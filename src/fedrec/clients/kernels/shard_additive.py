@@ -13,13 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
+from fedrec.clients.kernels.ascending import ascending, make_bits
+from fedrec.clients.kernels.kept import Kept, lay_over
+from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps_additive import step
 from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_order, fill_samples, positive_of, sample_count
+from fedrec.data.negatives import fill_order, fill_samples, make_free, positive_of, sample_count
+
+FULL = 2**30  # places of rows are counted up to here
 
 
 class Numbers(NamedTuple):
@@ -52,16 +57,6 @@ class Model(NamedTuple):
     untouched: Array
     vectors: Array
     biases: Array
-
-
-class Stored(NamedTuple):
-    """Where personal rows are: an index and the chunks of a row store."""
-
-    indptr: NDArray[np.int64]
-    items: NDArray[np.int32]
-    places: NDArray[np.int32]
-    chunks: Any
-    bits: int
 
 
 class Outcome(NamedTuple):
@@ -169,7 +164,7 @@ def _decay_others(c: Any, d: Any, count: int, where: Any, numbers: Any, fade: fl
 
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_additive(
-    histories: Histories, users: Ids, neg_key: np.uint64, order_key: np.uint64, model: Model, stored: Stored,
+    histories: Histories, users: Ids, neg_key: np.uint64, order_key: np.uint64, model: Model, kept: Kept,
     numbers: Numbers, out: Outcome,
 ) -> int:  # fmt: skip
     """A shard of clients; returns how many rows were sent."""
@@ -178,7 +173,7 @@ def train_additive(
     most = 1
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + histories.per_positive))
-    mark, place = np.full(n_items, -1, np.int32), np.full(n_items, -1, np.int64)
+    free, bits, place = make_free(n_items), make_bits(n_items), np.full(n_items, -1, np.int32)
     items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
     c, d = np.zeros((most, dim), F), np.zeros((most, dim), F)
     w, b = np.empty(dim, F), np.empty(1, F)
@@ -195,10 +190,12 @@ def train_additive(
         positives = histories.train[indptr[u] : indptr[u + 1]]
         forbidden = histories.not_items[histories.not_ptr[u] : histories.not_ptr[u + 1]]
         n = sample_count(len(positives), len(forbidden), n_items, histories.per_positive)
-        fill_samples(neg_key, key, positives, forbidden, n_items, mark, at, items[:n])
+        fill_samples(neg_key, key, positives, forbidden, n_items, free, items[:n])
         count = 0
         for i in range(n):  # number the distinct items as they come
             item = items[i]
+            if len(common):
+                prefetch(common, item)
             slot = place[item] - base
             new = slot < 0
             slot = count if new else slot
@@ -206,12 +203,17 @@ def train_additive(
             touched[count] = item
             count += new
             slots[i] = slot
-        base += count
         if len(common):
             for row in range(count):
-                c[row] = common[touched[row]]
+                item = touched[row]
+                for j in range(dim):
+                    c[row, j] = common[item, j]
         if len(untouched):
-            _fetch(touched[:count], untouched, u, stored, d)
+            for row in range(count):
+                item = touched[row]
+                for j in range(dim):
+                    d[row, j] = untouched[item, j]
+            lay_over(kept, u, place, base, d)
         w[:] = vectors[at]
         b[0] = biases[at]
         loss = train_client(
@@ -225,17 +227,22 @@ def train_additive(
             if len(common):
                 sent += _send(c[:count], touched, common, F(numbers.prox), out.sums)
         if len(out.kept_ptr):
-            by_item = np.argsort(touched[:count])
             start = out.kept_ptr[at]
             out.kept_ptr[at + 1] = start + count
-            for k in range(count):
-                row = by_item[k]
-                out.kept_items[start + k] = touched[row]
+            ascending(touched[:count], bits, out.kept_items[start : start + count])
+            for k in range(start, start + count):
+                item = out.kept_items[k]
+                row = place[item] - base
                 if len(out.kept_rows):
-                    out.kept_rows[start + k] = d[row]
+                    for j in range(dim):
+                        out.kept_rows[k, j] = d[row, j]
                 if len(out.kept_moves):
                     for j in range(dim):
-                        out.kept_moves[start + k, j] = c[row, j] - common[touched[row], j]
+                        out.kept_moves[k, j] = c[row, j] - common[item, j]
+        base += count
+        if base > FULL:  # numbers run out: start again
+            place[:] = -1
+            base = 0
     return sent
 
 
@@ -257,27 +264,12 @@ def _total(w: Any, c: Any, d: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True)
-def _fetch(touched: Any, untouched: Any, user: int, stored: Stored, d: Any) -> None:
-    """The client's personal rows of the touched items, from the row store where it has them."""
-    known, bits = user + 1 < len(stored.indptr), stored.bits
-    first, end = (stored.indptr[user], stored.indptr[user + 1]) if known else (0, 0)
-    mine = stored.items[first:end]
-    for row in range(len(touched)):
-        item = touched[row]
-        at = np.searchsorted(mine, item)
-        if at < len(mine) and mine[at] == item:
-            spot = stored.places[first + at]
-            d[row] = stored.chunks[spot >> bits][spot & ((1 << bits) - 1)]
-        else:
-            d[row] = untouched[item]
-
-
-@nb.njit(cache=True, nogil=True)
 def _send(c: Any, touched: Any, common: Any, prox: Any, sums: Any) -> int:
     """Add the client's moves to the sums. With a threshold, rows that it leaves unmoved are not sent."""
     sent = 0
     for row in range(len(c)):
         item = touched[row]
+        prefetch(sums, touched[min(row + AHEAD, len(c) - 1)])
         if prox > 0:
             moved = False
             for j in range(c.shape[1]):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedrec.core.rng import stream
-from fedrec.data.negatives import NEGATIVES, fill_samples, sample_count
+from fedrec.data.negatives import NEGATIVES, fill_samples, make_free, sample_count
 from fedrec.data.split import Split
 from fedrec.methods.central.base import CentralAtOnce
 
@@ -53,7 +53,7 @@ class Draws:
 def _count(streams: Any, known: Any, users: Any, items: Any, out: Any) -> None:
     """Only the items asked for are counted: no user holds a number per item of the catalogue."""
     n_items = known.n_items
-    mark = np.full(n_items, -1, np.int32)  # as in training, so that drawing is compiled once
+    free = make_free(n_items)
     counts = np.zeros(n_items + 1, np.int32)  # scratch of the block; the last is for padding (-1)
     for row, u in enumerate(users):
         positives = known.train[known.train_ptr[u] : known.train_ptr[u + 1]]
@@ -62,7 +62,7 @@ def _count(streams: Any, known: Any, users: Any, items: Any, out: Any) -> None:
         for i in items[row]:
             counts[i] = 0
         for key in streams:
-            fill_samples(key, known.keys[u], positives, avoid, n_items, mark, row, samples)
+            fill_samples(key, known.keys[u], positives, avoid, n_items, free, samples)
             for i in samples[len(positives) :]:
                 counts[i] += 1
         for c, i in enumerate(items[row]):
