@@ -57,6 +57,8 @@ QUICKER = {
     "reproduce": ["--jobs", "1"],
     "report": ["--models", "0"],
     "bench": ["pfedrec", "--loop-seconds", "0"],
+    "attack": ["--targets", "4", "--shadows", "4", "--threads", "1"],
+    "poison": ["--seeds", "1", "--rounds", "1", "--share", "0.05", "--threads", "1"],
 }
 # Runs that a page speaks of as made before.
 BEFORE = {
