@@ -40,7 +40,7 @@ def test_a_single_upload_gives_its_positives_away(small: Interactions) -> None:
     assert rows["equation"].low <= rows["equation"].value <= rows["equation"].high
 
 
-@pytest.mark.parametrize("method", ["fedmf", "fedals"])
+@pytest.mark.parametrize("method", ["fedmf", pytest.param("fedals", marks=pytest.mark.slow)])
 def test_masks_hide_single_uploads_and_not_differences(method: str, small: Interactions) -> None:
     names = ["touched", "sign", "imia"]
     found = attacked(method, small, *names, "differencing", rounds=7, channel=["secure"], settings={"dim": 8})
@@ -60,6 +60,7 @@ def test_noise_hides_differences(small: Interactions) -> None:
     assert plain.epsilon > 2.5
 
 
+@pytest.mark.slow
 def test_released_tables_tell_who_took_part_unless_they_bear_noise(small: Interactions) -> None:
     plain = attacked("fedals", small, "interaction", "user", rounds=4, shadows=12, settings={"dim": 16})
     assert plain["user"].value > 0.8
