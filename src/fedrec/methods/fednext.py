@@ -138,9 +138,11 @@ class FedNext(FedALS):
         first = ridge(a, b, merged["mean_senders"] / weight, gram, self.ridge)
         second = discriminant(a, b, gram, self.ridge)
         outer = a / max(a[-1, -1], 1.0)
-        z = np.float32(SHARE / spread(outer, first)) * first + np.float32(1 / spread(outer, second)) * second
         s = merged["mean_outer"].astype(np.float64) / weight / context.catalog.n_users
-        return {**merged, "next": z * np.float32(spread(s, v))}
+        scale = spread(s, v)
+        first *= np.float32(SHARE * scale / spread(outer, first))
+        second *= np.float32(scale / spread(outer, second))
+        return {**merged, "next": first + second}
 
     def averaged(self) -> tuple[str, ...]:
         return (*super().averaged(), "contexts", "followers")

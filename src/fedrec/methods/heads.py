@@ -15,6 +15,7 @@ from fedrec.core.slots import Array
 RARE = 0.2  # β: the same evidence says more of an item that few have met
 LEAST = 0.01  # of the Gramian's mean eigenvalue, in Γ: directions that hardly exist are noise, not evidence
 CAUTION = 30.0  # contexts' worth of doubt that an item is preceded by anything special
+ENOUGH = 1000  # items say how far scores lie apart
 
 
 def _regular(size: int, gram: Any) -> Any:
@@ -30,7 +31,8 @@ def _regular(size: int, gram: Any) -> Any:
 def ridge(a: Any, b: Array, senders: Array, gram: Any, lam: float) -> Array:
     """Z = B (A + λΓ)⁻¹, row j over (clients that met j)^β: how many more than usual come to j."""
     z = b @ np.linalg.inv(a + lam * _regular(len(a), gram)).astype(np.float32)
-    return (z / np.maximum(senders, 1)[:, None] ** RARE).astype(np.float32)
+    z /= np.maximum(senders, 1)[:, None] ** np.float32(RARE)
+    return z
 
 
 def discriminant(a: Any, b: Array, gram: Any, lam: float) -> Array:
@@ -44,15 +46,20 @@ def discriminant(a: Any, b: Array, gram: Any, lam: float) -> Array:
     mean = a[-1, :-1] / total
     spread_out = a[:-1, :-1] / total - np.outer(mean, mean)
     inverse = np.linalg.inv(spread_out + lam / total * _regular(len(mean), gram)).astype(np.float32)
-    counts = np.maximum(b[:, -1], 0)
-    special = (b[:, :-1] - counts[:, None] * mean.astype(np.float32)) / (counts + CAUTION)[:, None]
-    z = special @ inverse
-    constant = np.log1p(counts) - z @ mean - 0.5 * np.einsum("jk,jk->j", z, special)
-    return np.column_stack([z, constant]).astype(np.float32)
+    counts, centre = np.maximum(b[:, -1], 0), mean.astype(np.float32)
+    special = b[:, :-1] - counts[:, None] * centre
+    special /= (counts + np.float32(CAUTION))[:, None]
+    z = np.empty_like(b)
+    z[:, :-1] = special @ inverse
+    special *= np.float32(0.5)
+    special += centre
+    z[:, -1] = np.log1p(counts) - np.einsum("jk,jk->j", z[:, :-1], special)
+    return z
 
 
 def spread(mean_outer: Any, table: Array) -> float:
     """How far scores of items lie apart, for vectors with this mean outer product."""
-    centred = table - table.mean(axis=0)
-    variance = np.sum(mean_outer * (centred.T @ centred)) / len(table)
+    some = table[:: max(len(table) // ENOUGH, 1)]
+    centred = some - some.mean(axis=0)
+    variance = np.sum(mean_outer * (centred.T @ centred)) / len(some)
     return float(np.sqrt(max(variance, 1e-24)))
