@@ -73,7 +73,8 @@ def solved(arrays, private, likes):
     made = {private["vector"]: np.linalg.solve(a, (1 + alpha) * aim @ own + lam * prior).astype(np.float32)}
     if private["next"]:
         decays, weight = private["next"]["decays"], arrays[private["next"]["weight"]]
-        context = np.concatenate([*((1 - g) * g ** ages.astype(float) @ own for g in decays), [1.0]])
+        unit = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), private["next"]["shortest"])
+        context = np.concatenate([*((1 - g) * g ** ages.astype(float) @ unit for g in decays), [1.0]])
         made[private["next"]["context"]] = (weight * context).astype(np.float32)
     return made
 

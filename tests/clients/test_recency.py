@@ -74,8 +74,9 @@ def vector(history: list[int], v: Any, half_life: float, floor: float) -> Any:
 
 
 def contexts(history: list[int], v: Any) -> list[Any]:
-    """φ after each item."""
+    """φ after each item, of rows of length 1."""
     found = []
+    v = v / np.linalg.norm(v, axis=1, keepdims=True)
     met = oldest_first(history)
     for t in range(len(met)):
         parts = [(1 - g) * sum(g**k * v[met[t - k]] for k in range(t + 1)) for g in DECAYS]

@@ -91,7 +91,7 @@ def test_a_node_dies_in_the_middle_of_a_masked_round(tmp_path: Path) -> None:
     afterwards server and devices have the bits of a fleet in which they were absent in that round."""
     terms = Terms(method="pfedrec", channel=("secure",), threshold=4)
     with rehearsal(tmp_path / "t", terms, two_tastes(8, 40), 8, 3, nodes=4) as trial:
-        trial.start_run(seconds=45)
+        trial.start_run(seconds=90)
         files = [path / "device.sqlite" for path in trial.groups[3][1]]
 
         def shared() -> bool:
@@ -145,7 +145,7 @@ def test_nothing_is_left_of_a_run_that_is_stopped(tmp_path: Path) -> None:
     """Stopped in the middle: Flower's helpers have process groups of their own, and a ServerApp would wait on."""
     terms = Terms(method="fedmf", channel=("fixed",), threshold=6)
     with rehearsal(tmp_path / "t", terms, two_tastes(6, 40), 6, 30, nodes=1) as trial:
-        trial.start_run(seconds=60)
+        trial.start_run(seconds=400)
         wait_for(trial, lambda: trial.server.history())
         begun = begun_by(trial.link.processes[0].pid)
         assert any("flwr-serverapp" in command(pid) for pid in begun)
@@ -154,9 +154,9 @@ def test_nothing_is_left_of_a_run_that_is_stopped(tmp_path: Path) -> None:
 
 def test_the_serverapp_alone_is_killed(tmp_path: Path) -> None:
     """kill -9 of the ServerApp's process; the SuperLink lives on, and the same command goes on from the checkpoint."""
-    terms = Terms(method="fedrap", channel=("fixed",), threshold=6)
+    terms = Terms(method="fedmf", channel=("fixed",), threshold=6)
     with rehearsal(tmp_path / "t", terms, two_tastes(6, 40), 6, 8, nodes=1) as trial:
-        trial.start_run(seconds=60)
+        trial.start_run(seconds=400)
         wait_for(trial, lambda: trial.server.history())
         link = trial.link.processes[0]
         apps = wait_for(trial, lambda: [p for p in begun_by(link.pid) if "flwr-serverapp" in command(p)])
@@ -165,7 +165,7 @@ def test_the_serverapp_alone_is_killed(tmp_path: Path) -> None:
         time.sleep(1)
         assert link.poll() is None, "the SuperLink lives"
         before = len(trial.server.history())
-        trial.start_run(seconds=60)
+        trial.start_run(seconds=400)
         trial.wait(seconds=LONGEST)
     assert before < 8
     check_same(trial)

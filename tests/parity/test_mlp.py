@@ -45,6 +45,12 @@ SPECS: dict[str, dict[str, Any]] = {
     "pfedrec+gel": ALONE,
     "fedncf-adam": {},
     "fedneumf-adam+gel": {},
+    "fedncf+recent": SHARED,
+    "fedncf+recent+dualper": SHARED,
+    "fedncf+gel+recent": SHARED,
+    "fedneumf+recent": SHARED,
+    "pfedrec+recent": ALONE,
+    "fedneumf-adam+gel+recent": {},
 }
 
 
@@ -53,7 +59,8 @@ def settings_for(spec: str, **values: Any) -> dict[str, Any]:
     base = spec.partition("+")[0]
     if "neumf" in base:
         values["dim_mlp"] = values["dim"] + 3
-    return {f"{base}.{name}": value for name, value in {**SPECS[spec], **values}.items()}
+    strong = {"recent.half_life": 2, "recent.floor": 0.1} if "recent" in spec else {}
+    return {f"{base}.{name}": value for name, value in {**SPECS[spec], **values}.items()} | strong
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -41,9 +41,9 @@ class Additive:
 class NextItem:
     """What follows what in a history, as sums: contexts φ are decayed sums of the rows of the items so far.
 
-    φ_t = [(1 − γ) Σ_k γ^k v_(t−k) for each γ of ``decays``, 1]. For each item a client sends Σ_k δ^k φ_(t−1−k),
-    where t is when it came and δ is ``soon`` (``followers``); and Σ φ_t φ_tᵀ over at most ``most`` evenly spaced
-    t, scaled to all of them (``contexts``).
+    φ_t = [(1 − γ) Σ_k γ^k x_(t−k) for each γ of ``decays``, 1] with x = v/max(|v|, ``shortest``). For each item a
+    client sends Σ_k δ^k φ_(t−1−k), where t is when it came and δ is ``soon`` (``followers``); and Σ φ_t φ_tᵀ over
+    at most ``most`` evenly spaced t, scaled to all of them (``contexts``).
     It ranks with ``weight`` × φ · the row of ``table`` on top of its vector's score.
     """
 
@@ -55,6 +55,7 @@ class NextItem:
     decays: tuple[float, ...]
     soon: float
     most: int
+    shortest: float
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
 """FedNext: FedALS, and what people turn to next.
 
 fedrec's own. A device ranks with two things that it makes from its history: FedALS's vector, in which the newest
-positives aim highest, and a context φ, short and long decayed sums of the rows of what it met. The server turns
-contexts into what comes soon by a ridge regression Z that it solves from sums of what devices send:
+positives aim highest, and a context φ, short and long decayed sums of x_j = v_j/|v_j| of what it met. The server learns
+what follows a context from sums of what devices send,
 
     A = Σ φ_t φ_tᵀ,   b_j = Σ_u Σ_k δ^k φ_(t−1−k) with t when u met j,
-    Z = B (A + λ_Z Γ)⁻¹
 
-with Γ = diag(VᵀV + ε I, …, 1), which is λ_Z I for whitened rows; row j of Z is then divided by (clients that met j)^β.
-No items × items array exists: what follows what goes through the rows of FedALS's table. A score is
-w·v_j + weight × φ·z_j. Half-life, floor and weight are chosen by the devices themselves (``core/trials.py``).
+twice: by a ridge regression, which is best at what comes first in the whole catalogue, and by a linear discriminant
+(Fisher 1936), which says log P(j | φ) and so tells the middle of the catalogue apart too (``methods/heads.py``). Both
+are linear in φ: their sum is one table Z. No items × items array exists: what follows what goes through the rows of
+FedALS's table. A score is w·v_j + weight × φ·z_j. Half-life, floor and weight are chosen by the devices themselves
+(``core/trials.py``).
 How the numbers below were found, on validation: docs/recency.md.
 
 What one upload reveals is what FedALS's does, and for each positive the context it was met in: hidden only in sums.
@@ -32,11 +33,12 @@ from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
 from fedrec.core.upload import Total, Uploads
 from fedrec.methods.fedals import FedALS
+from fedrec.methods.heads import discriminant, ridge, spread
 
 DECAYS = (0.3, 0.9, 0.98)  # γ of the short, the middle and the long context
-SOON = 0.8  # δ: what comes later than next still counts
-RARE = 0.2  # β: the same evidence says more of an item that few have met
-LEAST = 0.01  # of the Gramian's mean eigenvalue, in Γ: directions that hardly exist are noise, not evidence
+SOON = 0.85  # δ: what comes later than next still counts
+SHARE = 2 / 3  # of the regression beside the discriminant, once both have the same spread
+SHORTEST = 1e-3  # of a row, when it is brought to length 1
 CONTEXTS = 60  # for each feature, in A, over all clients; a client has 2 to 32 of them, evenly spaced
 WEIGHTS = (0.15, 0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # the first is what devices begin with
 
@@ -56,7 +58,7 @@ class FedNext(FedALS):
         "auto", description="weight of the next-item head beside the vector; auto: devices find out"
     )
     ridge: Annotated[float, Search(0.3, 300, log=True)] = Field(
-        10.0, gt=0, description="L2 weight λ_Z of the head, in units of the Gramian"
+        10.0, gt=0, description="L2 weight λ_Z of the head, in units of the Gramian of rows of length 1"
     )
 
     @property
@@ -105,7 +107,8 @@ class FedNext(FedALS):
 
         p, upload, loss = super().fit(shared, private, passes, plan)
         (batch,), v = passes, p["items"]
-        x = (v[batch.items] * batch.mask[:, None]).flip(0)  # oldest first; padding, zero, comes before
+        x = v[batch.items] / v[batch.items].norm(dim=1, keepdim=True).clamp(min=SHORTEST)
+        x = (x * batch.mask[:, None]).flip(0)  # oldest first; padding, zero, comes before
         step = torch.arange(len(x))
         ago = step[:, None] - step  # how many steps before the one of the row that of the column was
         sums = [(1 - g) * _decayed(g, ago) @ x for g in DECAYS]
@@ -127,26 +130,26 @@ class FedNext(FedALS):
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """FedALS's step; and Z for the table that the contexts were made of, on the scale of the vectors' scores."""
         merged = super().merge(held, total, context)
-        weight = merged["mean_weight"]
+        weight, v = merged["mean_weight"], held["items"]
         a = merged["mean_contexts"].astype(np.float64) / weight
-        w, gram = self.width, held["gram"].astype(np.float64)
-        gram += LEAST * np.trace(gram) / w * np.eye(w)
-        regular = np.eye(self.features)
-        for k in range(len(DECAYS)):
-            regular[k * w : (k + 1) * w, k * w : (k + 1) * w] = gram
-        inverse = np.linalg.inv(a + self.ridge * regular)
-        z = merged["mean_followers"] @ (inverse / weight).astype(np.float32)
-        z /= np.maximum(merged["mean_senders"] / weight, 1)[:, None] ** np.float32(RARE)
+        b = merged["mean_followers"] / weight
+        x = v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), SHORTEST)
+        gram = x.T.astype(np.float64) @ x
+        first = ridge(a, b, merged["mean_senders"] / weight, gram, self.ridge)
+        second = discriminant(a, b, gram, self.ridge)
+        outer = a / max(a[-1, -1], 1.0)
         s = merged["mean_outer"].astype(np.float64) / weight / context.catalog.n_users
-        spreads = _spread(s, held["items"]), _spread(a / max(a[-1, -1], 1.0), z)
-        return {**merged, "next": z * np.float32(spreads[0] / max(spreads[1], 1e-12))}
+        scale = spread(s, v)
+        first *= np.float32(SHARE * scale / spread(outer, first))
+        second *= np.float32(scale / spread(outer, second))
+        return {**merged, "next": first + second}
 
     def averaged(self) -> tuple[str, ...]:
         return (*super().averaged(), "contexts", "followers")
 
     def kernel(self, catalog: Catalog) -> LeastSquares:
         names = ("next", "weight", "context", "contexts", "followers")
-        head = NextItem(*names, DECAYS, SOON, self.most(catalog))
+        head = NextItem(*names, DECAYS, SOON, self.most(catalog), SHORTEST)
         return replace(super().kernel(catalog), next_item=head)
 
 
@@ -155,9 +158,3 @@ def _decayed(rate: float, ago: Any) -> Any:
     import torch
 
     return torch.where(ago >= 0, rate ** ago.clamp(min=0), 0.0)
-
-
-def _spread(mean_outer: Any, table: Any) -> float:
-    """How far scores of items lie apart, for vectors with this mean outer product."""
-    centred = table - table.mean(axis=0)
-    return float(np.sqrt(max(np.sum(mean_outer * (centred.T @ centred)) / len(table), 0.0)))

@@ -152,7 +152,8 @@ def _controls(
     if isinstance(parts, Split):
         return controls(parts, rounds, config.seed, threads, config.k)
     assert isinstance(training, Simulation)
-    return stated(training.team.controls(parts.met_by.astype(np.float32), rounds, config.seed), config.k)
+    team, met_by = training.team, parts.met_by.astype(np.float32)
+    return stated(lambda draws: team.controls(met_by, rounds, draws), config.seed, config.k)
 
 
 def _remarkable(training: Training | None) -> Sequence[Stage]:

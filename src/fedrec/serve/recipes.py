@@ -44,8 +44,8 @@ AGES = (
     "newest like has age 0, the one before it 1, and so on."
 )
 NEXT = (
-    "Its context is (1 − γ) Σ γ^age o over the likes for each γ of `decays`, side by side, and a 1 at the end; "
-    "all of it times `weight`."
+    "Its context is (1 − γ) Σ γ^age o/max(|o|, `shortest`) over the likes for each γ of `decays`, side by side, and a "
+    "1 at the end; all of it times `weight`."
 )
 TRAIN = (
     "A device starts from `start` and takes every pass of `passes` in turn: it draws negatives with the pass's key, "
@@ -99,7 +99,8 @@ def for_device(server: Server, state: ServerState, negatives_per_positive: int) 
         private |= {"recency": kernel.recency, "next": None}
         words = [SOLVE, AGES, TABLE] if kernel.recency else [SOLVE, TABLE]
         if more := kernel.next_item:
-            private["next"] = {"context": more.context, "weight": more.weight, "decays": more.decays}
+            private["next"] = {"context": more.context, "weight": more.weight}
+            private["next"] |= {"decays": more.decays, "shortest": more.shortest}
             words.insert(-1, NEXT)
         made = Exported({"prior": kernel.prior}, _recipe(declared.score, private, *words))
     elif declared is not None and server.service is None:

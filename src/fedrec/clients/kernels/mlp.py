@@ -26,6 +26,7 @@ from fedrec.core.messages import Broadcast
 from fedrec.core.network import make_net, places
 from fedrec.core.optim import SGD, Adam, Gradient
 from fedrec.core.ragged import Ids, Ragged
+from fedrec.core.recency import ALIKE
 from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
@@ -82,8 +83,6 @@ class MlpClients:
         return next(filter(None, (self._other_moves(phase, vectors) for phase in plan)), None)
 
     def _other_moves(self, phase: Phase, vectors: list[str]) -> str | None:
-        if phase.recency is not None:
-            return "samples that weigh by their age have no kernel for networks"
         seen: list[str] = []
         for group in phase.groups:
             how = group.optimizer
@@ -128,7 +127,7 @@ class MlpClients:
         return Rule(
             np.array([PARTS[phase.part] for phase in plan], np.int64),
             np.array([phase.epochs for phase in plan], np.int64),
-            moves, rates, rows, adam, terms,
+            moves, rates, rows, np.array([phase.recency or ALIKE for phase in plan], np.float32), adam, terms,
             method.batch_size, method.tolerance, shape.in_turn, shape.at_once, self.private_layers,
             np.float32(shape.radius_private), np.float32(shape.radius_shared),
         )  # fmt: skip

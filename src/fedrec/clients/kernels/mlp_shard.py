@@ -19,9 +19,10 @@ from fedrec.core.entropy import FAST, F
 from fedrec.core.network import TILE, Net, forward, prepare
 from fedrec.core.products import spot
 from fedrec.core.ragged import Ids
+from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
-from fedrec.data.negatives import fill_order, fill_samples, make_free, sample_count
+from fedrec.data.negatives import fill_order, fill_samples, make_free, positive_of, sample_count
 from fedrec.data.samples import choose_part
 
 
@@ -65,7 +66,7 @@ class Outcome(NamedTuple):
 @nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def train_client(
     net: Net, own: Own, slots: Any, positives: int, per_positive: int, rule: Rule, streams: Streams, client: Any,
-    room: Room, chosen: Any, order: Any, rows: Any, y: Any, beside: Beside | None,
+    room: Room, chosen: Any, order: Any, rows: Any, y: Any, by_age: Any, beside: Beside | None,
 ) -> Any:  # fmt: skip
     """All phases and epochs of one client's round, in the order the plain engine takes; returns its loss."""
     loss, size = F(0), 0
@@ -74,6 +75,9 @@ def train_client(
             streams.support, client, positives, len(slots), per_positive, rule.parts[phase], chosen
         )
         batch, last = max(size, 1) if rule.at_once else rule.batch, F(0)
+        half_life = rule.recency[phase, 0]
+        if half_life > 0:
+            fill_weights(half_life, rule.recency[phase, 1], by_age[:positives])
         for epoch in range(rule.epochs[phase]):
             fill_order(streams.order, client, 1000 * phase + epoch, order[:size])
             for k in range(size):
@@ -87,6 +91,10 @@ def train_client(
                     after = min(first + rule.batch, end)
                     for k in range(first - start, after - start):
                         room.weights[k] = F(1) / F(after - first)
+                if half_life > 0:
+                    for k in range(start, end):
+                        age = by_age[positive_of(chosen[order[k]], positives, per_positive)]
+                        room.aged[k - start] = age * room.weights[k - start]
                 wanted = rule.tolerance > 0 or (
                     phase == len(rule.parts) - 1 and epoch == rule.epochs[phase] - 1
                 )
@@ -223,7 +231,7 @@ def train_shard(
     base = np.int64(0)
     items, slots, touched = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 1, np.int32)
     chosen, order, rows = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
-    y = np.empty(most, F)
+    y, by_age = np.empty(most, F), np.empty(most, F)
     by_row = rule.radius_shared > 0 or rule.at_once  # gradients are added up by row
     room = make_room(net, most if by_row else np.int64(0), most if rule.at_once else min(rule.batch, most))
     own = Own(
@@ -261,7 +269,8 @@ def train_shard(
             receive(mixing.e, u, place, base, own.e[:held], beside.e, mixing.carry)
             receive(mixing.f, u, place, base, own.f[:held], beside.f, mixing.carry)
         loss = train_client(
-            net, own, slots[:n], len(positives), per_positive, rule, streams, key, room, chosen, order, rows, y, beside
+            net, own, slots[:n], len(positives), per_positive, rule, streams, key, room, chosen, order, rows, y, by_age,
+            beside,
         )  # fmt: skip
         out.losses[c] = loss
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.

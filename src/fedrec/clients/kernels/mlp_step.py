@@ -27,6 +27,7 @@ class Rule(NamedTuple):
     moves: NDArray[np.bool_]  # whether vectors, layers and rows move
     rates: Array  # of each number of θ: SGD; 0 where Adam moves it
     row_rates: Array  # of both tables
+    recency: Array  # half-life (0: samples count alike) and floor
     adam: Array  # rates of both vectors; 0: not Adam
     adam_terms: NDArray[np.float64]  # beta1, beta2, epsilon
     batch: int
@@ -59,6 +60,7 @@ class Room(NamedTuple):
     f_sums: Array
     seen: NDArray[np.bool_]  # rows, False between steps
     weights: Array  # of the batch's samples
+    aged: Array  # the same times what their age counts
     g: Array  # the gradient that is stepped along
     g_there: Array  # the one at a perturbed point
     there: Array  # that point
@@ -70,8 +72,8 @@ def make_room(net: Net, sums: int, batch: int) -> Room:
     return Room(
         make_memory(net, batch), np.zeros((batch + TILE) * net.row_stride, F),
         np.zeros((batch + TILE) * net.product_stride, F), np.zeros((sums, net.row_stride), F),
-        np.zeros((sums, net.product_stride), F), np.zeros(sums, np.bool_), np.zeros(batch, F), np.zeros(net.size, F),
-        np.zeros(net.size, F), np.zeros(net.size, F),
+        np.zeros((sums, net.product_stride), F), np.zeros(sums, np.bool_), np.zeros(batch, F), np.zeros(batch, F),
+        np.zeros(net.size, F), np.zeros(net.size, F), np.zeros(net.size, F),
     )  # fmt: skip
 
 
@@ -192,11 +194,13 @@ def step(
 
     ``in_turn``: the private part first, then the shared part at the new private part. Sharpness-aware: once the
     gradient is known (look 0), each owner's is taken again at the worst point within a radius of its arrays, the
-    other's left where they are: the private part's (look 1), then the shared part's (look 2). ``beside``: rows are
-    mixed, and the redundancy loss is left out where rows stay as they are, unless its value is ``wanted``.
+    other's left where they are: the private part's (look 1), then the shared part's (look 2). Where samples count by
+    age, they do so for the private part alone. ``beside``: rows are mixed, and the redundancy loss is left out where
+    rows stay as they are, unless its value is ``wanted``.
     """
     g, value = room.g, F(0)
     sharp_private, sharp_shared = rule.radius_private > 0, rule.radius_shared > 0
+    by_age = rule.recency[phase, 0] > 0
     for turn in range(2 if rule.in_turn else 1):
         vectors = rule.moves[phase, VECTORS] and turn == 0
         layers = rule.moves[phase, LAYERS] and (not rule.in_turn or rule.private_layers == (turn == 0))
@@ -234,9 +238,17 @@ def step(
                 a = weigh(net, own, rows, len(rows), beside, room)
                 _mix(own.e, beside.e, a, rows, room.e)
                 _mix(own.f, beside.f, a, rows, room.f)
+            if by_age and look == 0 and first < end:  # before the rows are overwritten
+                gradient(
+                    net, point, room.memory, room.e, room.f, y, room.aged, vectors, mine, False, room.g_there
+                )  # fmt: skip
+            weights = room.aged if by_age and look == 1 else room.weights
             loss = gradient(
-                net, point, room.memory, room.e, room.f, y, room.weights, of_vectors, of_layers, of_rows, found
+                net, point, room.memory, room.e, room.f, y, weights, of_vectors, of_layers, of_rows, found
             )  # fmt: skip
+            if by_age and look == 0:
+                for i in range(first, end):
+                    g[i] = room.g_there[i]
             if beside is not None and beside.redundancy > 0 and (moves or wanted):
                 redundant = correlate(own.e, beside.e, rows, beside.gamma, moves, beside.of_e)
                 redundant += correlate(own.f, beside.f, rows, beside.gamma, moves, beside.of_f)

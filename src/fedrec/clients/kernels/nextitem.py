@@ -26,6 +26,14 @@ class NextItems:
         self.history = np.empty_like(trained.items)
         self.history[np.repeat(trained.indptr[1:] - 1, counts) - ages] = trained.items
         self.decays, self.soon = np.array(form.decays, np.float32), np.float32(form.soon)
+        self._units: tuple[Array, Array] | None = None  # a table, and its rows brought to length 1
+
+    def _unit(self, table: Array) -> Array:
+        """Once for a table, however many blocks of clients ask."""
+        known = self._units
+        if known is None or known[0] is not table:
+            known = self._units = (table, unit_rows(table, np.float32(self.form.shortest)))
+        return known[1]
 
     def _features(self, table: Array) -> int:
         return len(self.decays) * table.shape[1] + 1
@@ -36,7 +44,8 @@ class NextItems:
         followers = np.zeros((len(table), features), np.float32)
         chosen, last = np.empty((len(users) * most, features), np.float32), self._none(table, users)
         histories = (self.trained.indptr, self.history)
-        used = _walk(users, *histories, table, self.decays, self.soon, most, followers, chosen, last)
+        rows = self._unit(table)
+        used = _walk(users, *histories, rows, self.decays, self.soon, most, followers, chosen, last)
         return chosen[:used].T @ chosen[:used], followers, last
 
     def _none(self, table: Array, users: Ids) -> Array:
@@ -59,8 +68,22 @@ class NextItems:
     def last(self, table: Array, users: Ids) -> Array:
         """φ of whole histories."""
         out = self._none(table, users)
-        _last(users, self.trained.indptr, self.history, table, self.decays, out)
+        _last(users, self.trained.indptr, self.history, self._unit(table), self.decays, out)
         return out
+
+
+@nb.njit(cache=True, nogil=True)
+def unit_rows(table: Any, shortest: Any) -> Any:
+    """Each row over its length, or over ``shortest`` where it is shorter than that."""
+    out = np.empty_like(table)
+    for j in range(len(table)):
+        square = np.float32(0)
+        for x in table[j]:
+            square += x * x
+        over = np.float32(1) / max(np.sqrt(square), shortest)
+        for k in range(table.shape[1]):
+            out[j, k] = table[j, k] * over
+    return out
 
 
 @nb.njit(cache=True, nogil=True, fastmath=FASTMATH, inline="always")

@@ -44,7 +44,9 @@ export function solved(arrays, recipe, likes) {
   own.forEach((o, at) => o.forEach((v, k) => (right[k] += weight[at] * v)));
   const made = { [how.vector]: { data: solve(right), shape: [d] } };
 
-  const next = how.next, lasts = next && next.decays.map((g) => ages.map((age) => (1 - g) * g ** age));
+  const next = how.next; // a context is made of rows of length 1
+  const over = next && own.map((o) => 1 / Math.max(Math.sqrt(dot(o, o)), next.shortest));
+  const lasts = next && next.decays.map((g) => ages.map((age, at) => (1 - g) * g ** age * over[at]));
   const by = (k) => arrays[next.weight].data[arrays[next.weight].shape.length ? k : 0]; // one for all, or one each
   if (next) {
     const context = new Float64Array(next.decays.length * d + 1);
