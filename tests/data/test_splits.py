@@ -111,7 +111,10 @@ def test_on_all_data_there_is_nothing_to_cut(small: Interactions) -> None:
         ({"split": "temporal", "held_out": 3}, "held_out=3 says nothing under split=temporal"),
         ({"test_share": 0.2}, "test_share=0.2 says nothing under split=leave-out"),
         ({"split": "temporal", "test_share": 0.6, "valid_share": 0.4}, "leave nothing to train on"),
-        ({"split": "random"}, "split=random is not valid: input should be 'leave-out' or 'temporal'"),
+        (
+            {"split": "shuffled"},
+            "split=shuffled is not valid: input should be 'leave-out', 'random' or 'temporal'",
+        ),
         ({"held_out": 0}, "held_out=0 is not valid"),
     ],
 )

@@ -17,6 +17,7 @@ from fedrec.data.interactions import Interactions
 from fedrec.data.sums import fingerprint
 from fedrec.methods import make
 from fedrec.runs.config import RunConfig
+from fedrec.runs.presets import preset
 
 
 @pytest.fixture
@@ -37,7 +38,8 @@ def test_a_run_folder_holds_what_it_takes_to_run_it_again(path: Path, tastes: In
         "config.toml", "history.jsonl", "result.json", "ranks.parquet", "checkpoint", "data.parquet",
     }  # fmt: skip
     config = RunConfig(**tomllib.loads((path / "config.toml").read_text(encoding="utf-8")))
-    assert make(config.method, config.settings) == fedrec.methods.PFedRec(dim=4, hidden=(3,))
+    honest = preset("pfedrec", "honest").settings
+    assert make(config.method, config.settings) == make("pfedrec", {**honest, "dim": 4, "hidden": (3,)})
     assert config.protocol == STRICT
     again = fedrec.run(config.method, tastes, config.protocol, config.rounds, settings=config.settings)
     result = json.loads((path / "result.json").read_text(encoding="utf-8"))
