@@ -10,6 +10,7 @@ import pytest
 from fedrec.channel.order import check_order
 from fedrec.channel.robust import Gathered, defended, side_by_side
 from fedrec.channel.stage import parse
+from fedrec.clients.clients import Ask
 from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ragged
 from fedrec.core.slots import sent
@@ -104,6 +105,8 @@ def test_uploads_of_many_stand_side_by_side() -> None:
         (["rowcap", "fixed"], "needs single uploads, and 'fixed' shows the server one sum"),
         (["clip=1", "gaussian=1", "rowcap"], "can state no epsilon"),
         (["median", "trimmed"], "two stages compare groups"),
+        (["verify", "secure"], "needs single uploads, and 'secure' shows the server one sum"),
+        (["quantize=8", "verify"], "'quantize' changes it on its way"),
     ],
 )
 def test_what_does_not_go_together_is_refused(texts: list[str], sentence: str) -> None:
@@ -125,3 +128,51 @@ def test_a_run_plays_through_a_defence(small_split: Split) -> None:
     assert not np.array_equal(tables[0], tables[2])
     with pytest.raises(FedrecError, match="does not add them up"):
         Simulation(make("metamf"), small_split, channel=[parse("rowcap")])  # type: ignore[arg-type]
+
+
+def test_verify_lets_honest_uploads_pass_to_the_bit(small_split: Split) -> None:
+    method = make("fedals", {"dim": 4})
+    plain, checked = (
+        Simulation(method, small_split, channel=[parse(text) for text in texts])  # type: ignore[arg-type]
+        for texts in ((), ("rowcap=0.999999", "verify"))
+    )
+    assert parse("verify").says().endswith("not under secure")
+    for simulation in (plain, checked):
+        for _ in range(3):
+            simulation.play(evaluate=False)
+    plain_items, items = (s.server.state.shared["items"] for s in (plain, checked))
+    np.testing.assert_allclose(items, plain_items, rtol=1e-4, atol=1e-5)
+    assert plain.server.state.server["mean_weight"] == checked.server.state.server["mean_weight"]
+    with pytest.raises(FedrecError, match="'verify' does not apply to fedmf: its rows do not say"):
+        Simulation(make("fedmf"), small_split, channel=[parse("verify")])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lie", ["longer", "nan", "heavier", "rows", "vector"])
+def test_verify_leaves_out_what_no_honest_device_sends(lie: str, small_split: Split) -> None:
+    simulation = Simulation(make("fedals", {"dim": 4}), small_split)
+    server, clients = simulation.server, simulation.clients
+    parts = [a.reply.sent for a in clients.fit(server.broadcast(1), clients.everyone, Ask(single=True))]
+    honest = side_by_side([part for part in parts if isinstance(part, Upload)])
+    first = honest.items.indptr[1]
+    rows = {n: v.copy() for n, v in honest.rows.items()}
+    dense, weights, items = {"outer": honest.dense["outer"].copy()}, honest.weights.copy(), honest.items
+    if lie == "longer":
+        rows["corrections"][0] *= 1.1
+    elif lie == "nan":
+        rows["corrections"][0] = np.nan
+    elif lie == "heavier":
+        weights[0] = 100
+    elif lie == "rows":  # of other things than the vector was made from
+        others = items.items.copy()
+        others[:first] = (others[:first] + 1) % simulation.split.n_items
+        items = Ragged(items.indptr, others)
+    else:
+        dense["outer"][0] *= 2
+    told = server.uploads.at(1, honest.clients, server.state.shared)
+    rng = np.random.default_rng(0)
+    verify = parse("verify")
+    assert verify.on_uploads(honest, told, rng).clients == honest.clients
+    forged = replace(honest, items=items, rows=rows, dense={**honest.dense, **dense}, weights=weights)
+    kept = verify.on_uploads(forged, told, rng)
+    assert kept.clients == honest.clients - 1
+    np.testing.assert_array_equal(kept.one(0).rows["corrections"], honest.one(1).rows["corrections"])

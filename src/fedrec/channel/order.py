@@ -55,6 +55,11 @@ def _check_defences(stages: Sequence[Stage]) -> None:
                     f"channel '{stage.name}' needs {needs}, and '{other.name}' shows the server one sum: leave one of "
                     "them out"
                 )
+            if stage.exact and other.at_device:
+                raise FedrecError(
+                    f"channel '{stage.name}' knows what devices compute, and '{other.name}' changes it on its way: leave "
+                    "one of them out"
+                )
             if other.guarantees:
                 raise FedrecError(
                     f"channel '{stage.name}' weighs uploads by one another, so that '{other.name}' can state no "

@@ -85,6 +85,41 @@ class RowCap(Defence):
         )
 
 
+class Verify(Defence):
+    """Leaves out every upload that no honest device could have sent.
+
+    Where an upload's rows are its device's positives, all that a device computes follows from them and from what it
+    was told (FedALS): the server does the same sums. What is left to whoever lies is to make up a history.
+    """
+
+    name: ClassVar[str] = "verify"
+    exact: ClassVar[bool] = True
+
+    tolerance: float = Field(
+        0.001, gt=0, lt=1, description="distance from what the rows imply, over its norm, that is rounding"
+    )
+
+    def unsuited(self, uploads: Uploads) -> str:
+        return (
+            ""
+            if uploads.implied
+            else "its rows do not say what else a device must send; rowcap=0.99 bounds it instead"
+        )
+
+    def on_uploads(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
+        assert uploads.implied is not None
+        upload = added_up(upload)
+        rows, dense = uploads.implied(upload.items, uploads.told)
+        due = replace(upload, rows=rows, dense=dense)
+        apart = replace(
+            upload,
+            rows={n: upload.rows[n] - v for n, v in rows.items()},
+            dense={n: upload.dense[n] - v for n, v in dense.items()},
+        )
+        near = norms_of(apart, uploads) <= self.tolerance * norms_of(due, uploads)  # nan is not near
+        return upload.only(near & (upload.weights == 1))
+
+
 class Krum(Defence):
     """Multi-Krum: only uploads that many others are near to (Blanchard et al., NeurIPS 2017).
 

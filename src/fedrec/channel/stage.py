@@ -34,6 +34,7 @@ class Stage(Settings):
     in_steps: ClassVar[bool] = False  # its shortcut can add whole steps to sums in fixed point
     guarantees: ClassVar[bool] = False  # behind clip its noise states an epsilon, see ``multiplier``
     looks: ClassVar[bool] = False  # the server looks at single uploads, or at totals of groups: a defence
+    exact: ClassVar[bool] = False  # a defence that needs uploads as devices computed them
     draws: ClassVar[bool] = True  # at random on each device; a stage that does not takes many clients at once
 
     @property
@@ -52,6 +53,10 @@ class Stage(Settings):
     def on_uploads(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:
         """What a defence does to the single uploads of a round, before they are added up."""
         return upload
+
+    def unsuited(self, uploads: Uploads) -> str:
+        """Why a defence can do nothing with uploads of this kind; "" where it can."""
+        return ""
 
     @property
     def needs(self) -> int:
@@ -182,14 +187,14 @@ def parse(text: str) -> Stage:
     from fedrec.channel.laplace import Laplace
     from fedrec.channel.local import Local
     from fedrec.channel.quantize import Quantize
-    from fedrec.channel.robust import Krum, Median, NormBound, RowCap, Trimmed
+    from fedrec.channel.robust import Krum, Median, NormBound, RowCap, Trimmed, Verify
     from fedrec.channel.secure import Fixed, Secure
 
     known: dict[str, type[Stage]] = {
         kind.name: kind
         for kind in (
             *(Clip, Cap, Gaussian, Local, Laplace, Quantize, Fixed, Secure),
-            *(NormBound, RowCap, Krum, Median, Trimmed),
+            *(NormBound, RowCap, Krum, Median, Trimmed, Verify),
         )
     }
     head, *others = text.split(",")

@@ -34,7 +34,7 @@ def poison(
         list[str] | None,
         typer.Option(
             "--defence",
-            help="Of the server: rowcap, normbound, krum, median or trimmed, several joined by +; repeatable.",
+            help="Of the server: rowcap, verify, normbound, krum, median or trimmed, several joined by +; repeatable.",
         ),
     ] = None,
     target: Annotated[

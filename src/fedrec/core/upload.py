@@ -14,6 +14,9 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.slots import Array, Arrays, Slot
 
+Implied = Callable[
+    [Ragged, Arrays], tuple[Arrays, Arrays]
+]  # (items, told) -> rows, dense; as an ``Upload`` has them
 Leaving = Callable[["Upload", NDArray[np.int64], int, NDArray[np.uint64]], "Upload"]
 
 
@@ -36,12 +39,15 @@ class Uploads:
     shares: Callable[[int], float] | None = (
         None  # of a privacy budget: what a round may use beside the others
     )
+    implied: Implied | None = None  # what a device must send whose rows these are; None: rows do not tell
     share: float = 1.0  # that of this round
     clients: int = 1  # who are expected to send in it
+    told: Arrays = field(default_factory=dict)  # the shared arrays that devices were sent
 
-    def at(self, round: int, clients: int = 1) -> Uploads:
+    def at(self, round: int, clients: int = 1, told: Arrays | None = None) -> Uploads:
         """As they are in a round, to which so many clients are expected."""
-        return replace(self, share=self.shares(round) if self.shares else 1.0, clients=clients)
+        share = self.shares(round) if self.shares else 1.0
+        return replace(self, share=share, clients=clients, told=told or {})
 
     def norm(self, name: str) -> float:
         """How much an array counts in the norm of an upload."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,9 +22,10 @@ from pydantic import Field
 
 from fedrec.core.federated import Batch, Context, Params, Phase
 from fedrec.core.kernel import LeastSquares
+from fedrec.core.ragged import Ragged
 from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, constant, fresh, sent, server, shared, zeros
-from fedrec.core.upload import Total, Uploads
+from fedrec.core.upload import Implied, Total, Uploads
 from fedrec.methods.history import HistoryMethod
 
 STD = 0.1  # spread of the first item table
@@ -114,7 +116,27 @@ class FedALS(HistoryMethod):
         rows, width = catalog.n_items, self.width
         corrections, senders = sent(rows, width, rows=True), sent(rows, rows=True)
         sums = {"corrections": corrections, "senders": senders, "outer": sent(width, width)}
-        return Uploads({**sums, **self.history_uploads(catalog)})
+        return Uploads({**sums, **self.history_uploads(catalog)}, implied=self.implied(catalog))
+
+    def implied(self, catalog: Catalog) -> Implied:
+        """``fit`` by the server: positives and what devices were told determine the rest of an upload."""
+        (alpha, lam), prior = self.numbers(catalog), self.prior().astype(np.float64)
+
+        def sends(positives: Ragged, told: Arrays) -> tuple[Arrays, Arrays]:
+            gram = told["gram"].astype(np.float64)
+            corrections = np.zeros((len(positives.items), self.width), np.float32)
+            outer = np.zeros((len(positives.indptr) - 1, self.width, self.width), np.float32)
+            for client, (start, end) in enumerate(pairwise(positives.indptr)):
+                v = told["items"][positives.items[start:end]].astype(np.float64)
+                ridge = lam * max(end - start, 1) ** self.scale
+                a = gram + alpha * v.T @ v + ridge * np.eye(self.width)
+                w = np.linalg.solve(a, (1 + alpha) * v.sum(0) + ridge * prior)
+                corrections[start:end] = (alpha * (v @ w) - (1 + alpha))[:, None] * w
+                outer[client] = np.outer(w, w)
+            senders = np.ones(len(positives.items), np.float32)
+            return {"corrections": corrections, "senders": senders}, {"outer": outer}
+
+        return sends
 
     def plan(self, catalog: Catalog, round: int) -> list[Phase]:
         alpha, lam = self.numbers(catalog)

@@ -71,6 +71,9 @@ class Server:
         check_order(self.channel)
         self.private = states_epsilon(self.channel)
         self.defences = tuple(stage for stage in self.channel if stage.looks)
+        for stage in self.defences:
+            if reason := stage.unsuited(self.uploads):
+                raise FedrecError(f"channel '{stage.name}' does not apply to {method.label}: {reason}")
         if self.service is not None:
             self._refuse_hidden()
         self.sums = self.service.sums if self.service else self.uploads.arrays
@@ -165,10 +168,11 @@ class Server:
     def step(self, total: Total, round: int, turn: int = 0) -> None:
         """Merge what a group of clients sent. The round is over when all groups have stepped."""
         number = round * self.uploads.turns + turn
-        uploads = self.uploads.at(round, self.cohort_size)
+        uploads = self.uploads.at(round, self.cohort_size, self.state.shared)
         if isinstance(total, Gathered):
             rng = generator(self.seed, DEFENCE, number)
-            total = defended(self.defences, total, uploads, self.sums, rng)
+            with single_threaded_blas():
+                total = defended(self.defences, total, uploads, self.sums, rng)
         if self.shortcut:
             total = drawn_for_sum(self.channel, total, uploads, self.seed, number, self.shortcut)
         total = received(self.channel, total, uploads, self.seed, number, self.draw)

@@ -27,7 +27,7 @@ def lines(people: Interactions) -> dict[tuple[str, str], Line]:
         rounds=6,
         seeds=1,
         shares=[0.05],
-        defences=["rowcap=0.5"],
+        defences=["rowcap=0.5", "verify"],
         settings={"dim": 8},
         threads=1,
     )
@@ -36,7 +36,7 @@ def lines(people: Interactions) -> dict[tuple[str, str], Line]:
 
 
 def test_every_way_is_played(lines: dict[tuple[str, str], Line]) -> None:
-    assert set(lines) == {(way, text) for way in ("", *WAYS) for text in ("", "rowcap=0.5")}
+    assert set(lines) == {(way, text) for way in ("", *WAYS) for text in ("", "rowcap=0.5", "verify")}
     assert lines["", ""].lost == 0
     assert lines["", ""].er < 0.1
 
@@ -47,6 +47,12 @@ def test_a_lengthened_row_carries_the_target_and_a_cap_takes_it_back(
 ) -> None:
     assert lines[way, ""].er > 0.3
     assert lines[way, "rowcap=0.5"].er < 0.1
+    assert lines[way, "verify"].er < 0.01
+
+
+def test_verify_costs_nothing_where_nobody_lies(lines: dict[tuple[str, str], Line]) -> None:
+    assert lines["", "verify"].lost == 0
+    assert lines["", "verify"].valid_hr == lines["", ""].valid_hr
 
 
 @pytest.mark.parametrize(
