@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fedrec.study.attacks.attack import attack as attack
     from fedrec.study.compare import Comparison as Comparison
     from fedrec.study.compare import compare as compare
+    from fedrec.study.curve import curve as curve
     from fedrec.study.poison.poison import poison as poison
     from fedrec.study.tune import tune as tune
 
@@ -37,6 +38,7 @@ _PLACES = {
     "attack": "fedrec.study.attacks.attack",
     "compare": "fedrec.study.compare",
     "Comparison": "fedrec.study.compare",
+    "curve": "fedrec.study.curve",
     "poison": "fedrec.study.poison.poison",
     "tune": "fedrec.study.tune",
     "Plots": "fedrec.report.plots",

@@ -130,6 +130,10 @@ def test_a_block_is_clipped_at_once_as_each_device_would() -> None:
         (["gaussian=1"], "gaussian needs clip before it"),
         (["gaussian=1", "clip=1"], "gaussian needs clip before it"),
         (
+            ["clip=1", "gaussian=1", "laplace=1"],
+            "laplace adds to every upload what nothing bounds",
+        ),
+        (
             ["laplace=1", "clip=1", "gaussian=1"],
             "laplace stands before clip: noise that is clipped afterwards",
         ),

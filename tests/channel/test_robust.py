@@ -106,7 +106,7 @@ def test_uploads_of_many_stand_side_by_side() -> None:
         (["clip=1", "gaussian=1", "rowcap"], "can state no epsilon"),
         (["median", "trimmed"], "two stages compare groups"),
         (["verify", "secure"], "needs single uploads, and 'secure' shows the server one sum"),
-        (["quantize=8", "verify"], "'quantize' changes it on its way"),
+        (["quantize=8", "verify"], "'quantize' changes that"),
     ],
 )
 def test_what_does_not_go_together_is_refused(texts: list[str], sentence: str) -> None:

@@ -72,6 +72,8 @@ def test_a_warm_start_adds_up(small: Interactions, tmp_path: Path) -> None:
     assert len(then.result["privacy"]["releases"]) == 6
     with pytest.raises(FedrecError, match="--epsilon 1 is spent: what this run starts from has cost"):
         fedrec.run("fedmf", small, epsilon=1, start=first, **FEDMF)
+    with pytest.raises(FedrecError, match="--epsilon 2 is spent"):  # but for a rest that is rounding
+        fedrec.run("fedmf", small, epsilon=2, start=first, **FEDMF)
     open_run = fedrec.run("fedmf", small, rounds=1, settings=SMALL)
     with pytest.raises(FedrecError, match="the run that --start names states no epsilon"):
         fedrec.run("fedmf", small, epsilon=5, start=open_run, **FEDMF)

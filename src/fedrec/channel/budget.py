@@ -14,6 +14,7 @@ from fedrec.channel.stage import Stage
 from fedrec.core.errors import FedrecError
 from fedrec.core.upload import Uploads
 
+NEARLY = 0.999  # of a limit: what is left of it buys nothing
 NOT_COVERED = "not covered: tuning, these figures"
 
 
@@ -134,7 +135,7 @@ def with_least_noise(budget: Budget, rounds: int) -> Budget:
     """The same with the least noise with which so many rounds stay within the limit."""
     assert budget.limit is not None
     before = spent(budget.before, budget.at)
-    if before >= budget.limit:
+    if before >= NEARLY * budget.limit:
         raise FedrecError(
             f"--epsilon {budget.limit:g} is spent: what this run starts from has cost {before:.3g} already, so ask for "
             "more than that"

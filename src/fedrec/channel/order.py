@@ -41,6 +41,11 @@ def check_order(stages: Sequence[Stage]) -> None:
             f"--channel gaussian has steps of 2^-{noise.bits} and {fixed.name} of 2^-{fixed.bits}: give "  # type: ignore[attr-defined]
             "both the same bits"
         )
+    if "laplace" in names and states_epsilon(stages):
+        raise FedrecError(
+            "--channel laplace adds to every upload what nothing bounds, so that no epsilon holds beside it: leave "
+            "laplace out"
+        )
     if "gaussian" in names and "local" in names:
         raise FedrecError("--channel gaussian and local are two guarantees: leave one of them out")
 
@@ -55,16 +60,17 @@ def _check_defences(stages: Sequence[Stage]) -> None:
                     f"channel '{stage.name}' needs {needs}, and '{other.name}' shows the server one sum: leave one of "
                     "them out"
                 )
-            if stage.exact and other.at_device:
-                raise FedrecError(
-                    f"channel '{stage.name}' knows what devices compute, and '{other.name}' changes it on its way: leave "
-                    "one of them out"
-                )
             if other.guarantees:
                 raise FedrecError(
                     f"channel '{stage.name}' weighs uploads by one another, so that '{other.name}' can state no "
                     "epsilon: leave one of them out"
                 )
+        changing = next((other for other in stages if other.at_device), None)
+        if stage.exact and changing:
+            raise FedrecError(
+                f"channel '{stage.name}' knows what devices compute, and '{changing.name}' changes that: leave one of "
+                "them out"
+            )
     if sum(stage.needs > 1 for stage in stages) > 1:
         raise FedrecError("two stages compare groups of devices: leave one of them out")
 

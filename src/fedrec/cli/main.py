@@ -14,6 +14,7 @@ from fedrec.cli import (
     bench,
     cluster,
     compare,
+    curve,
     data,
     deploy,
     device,
@@ -53,6 +54,7 @@ app.command("page")(page.page)
 app.command("report")(report.report)
 app.command("attack")(attack.attack)
 app.command("poison")(poison.poison)
+app.command("curve")(curve.curve)
 app.command("methods")(methods.methods)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

@@ -31,7 +31,9 @@ def write_figures(
             written.append(folder / f"{name}.csv")
             write(written[-1], one.numbers.write_csv())
             for panel in one.panels:
-                written += _write(panel, folder, f"{name}-{slug(panel.key)}" if len(one.panels) > 1 else name)
+                written += write_panel(
+                    panel, folder, f"{name}-{slug(panel.key)}" if len(one.panels) > 1 else name
+                )
     return written
 
 
@@ -50,7 +52,8 @@ def paper(panel: Panel) -> dict[str, Any]:
     }
 
 
-def _write(panel: Panel, folder: Path, name: str) -> list[Path]:
+def write_panel(panel: Panel, folder: Path, name: str) -> list[Path]:
+    """One chart as SVG, PNG and PDF."""
     try:
         import vl_convert
     except ImportError:
