@@ -58,6 +58,7 @@ QUICKER = {
     "report": ["--models", "0"],
     "bench": ["pfedrec", "--loop-seconds", "0"],
     "attack": ["--targets", "4", "--shadows", "4", "--threads", "1"],
+    "curve": ["--seeds", "1", "--epsilon", "5", "--users", "all", "--jobs", "1"],
     "poison": ["--seeds", "1", "--rounds", "1", "--share", "0.05", "--threads", "1"],
 }
 # Runs that a page speaks of as made before.
@@ -78,7 +79,7 @@ FILES = [  # of publishers: the folder, the file, what is between columns, and h
 FEDERATIONS = ("deploy", "device", "node", "cluster")
 # Those that take longest: in `make slow-test`. What they show is on the front page too, or is one more method.
 LONG = {"docs/engines.md", "docs/tune.md", "docs/report.md"} | {page for page in PAGES if "/methods/" in page}
-NEEDS = {"docs/report.md": "altair", "docs/tune.md": "optuna", "README.md": "optuna"}
+NEEDS = {"docs/report.md": "altair", "docs/privacy.md": "altair", "docs/tune.md": "optuna", "README.md": "optuna"}
 
 
 def commands(code: str) -> list[str]:

@@ -49,7 +49,7 @@ class Curve:
 def curve(
     method: str = "fedals",
     data: Any = "demo",
-    epsilons: Sequence[float] = EPSILONS,
+    epsilons: Sequence[float | str] = EPSILONS,
     users: Sequence[int | str] = ("all",),
     protocol: str = "strict",
     seeds: int = 3,
