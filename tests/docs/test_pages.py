@@ -79,7 +79,12 @@ FILES = [  # of publishers: the folder, the file, what is between columns, and h
 FEDERATIONS = ("deploy", "device", "node", "cluster")
 # Those that take longest: in `make slow-test`. What they show is on the front page too, or is one more method.
 LONG = {"docs/engines.md", "docs/tune.md", "docs/report.md"} | {page for page in PAGES if "/methods/" in page}
-NEEDS = {"docs/report.md": "altair", "docs/privacy.md": "altair", "docs/tune.md": "optuna", "README.md": "optuna"}
+NEEDS = {
+    "docs/report.md": "altair",
+    "docs/privacy.md": "altair",
+    "docs/tune.md": "optuna",
+    "README.md": "optuna",
+}
 
 
 def commands(code: str) -> list[str]:

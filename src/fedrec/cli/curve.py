@@ -51,7 +51,7 @@ def curve(
         return
     console().print(_table(found.rows))
     say(
-        f"Percent, test, mean of {seeds} seeds; the figures themselves are not private. {found.played} runs made. "
+        f"Percent, test, {f'mean of {seeds} seeds' if seeds > 1 else 'one seed'}; the figures themselves are not private. {found.played} runs made. "
         f"Figures and numbers: {', '.join(path.name for path in files)} in {figures or out}"
     )
 
