@@ -50,8 +50,9 @@ def curve(
         say_json({"points": found.rows, "runs_made": found.played, "files": [str(path) for path in files]})
         return
     console().print(_table(found.rows))
+    over = f"mean of {seeds} seeds" if seeds > 1 else "one seed"
     say(
-        f"Percent, test, {f'mean of {seeds} seeds' if seeds > 1 else 'one seed'}; the figures themselves are not private. {found.played} runs made. "
+        f"Percent, test, {over}; the figures themselves are not private. {found.played} runs made. "
         f"Figures and numbers: {', '.join(path.name for path in files)} in {figures or out}"
     )
 
