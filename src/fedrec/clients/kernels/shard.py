@@ -160,7 +160,8 @@ def train_shard(
     n_items, dim = model.table.shape
     items_table, vectors, biases, sums, lines = model.table, model.vectors, model.biases, out.sums, out.lines
     per_positive, indptr = histories.per_positive, histories.train_ptr
-    most, nothing = np.int64(0), np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
+    most: Any = np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
+    nothing = np.int64(0)
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
     free, bits = make_free(n_items), make_bits(n_items)

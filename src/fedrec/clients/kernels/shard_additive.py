@@ -184,7 +184,8 @@ def train_additive(
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F),
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.empty(far + dim, F)[far:],
     )  # fmt: skip
-    base = sent = np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
+    sent = 0
+    base = np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
     for at in range(len(users)):
         u = users[at]
         key = histories.keys[u]
