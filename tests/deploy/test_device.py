@@ -236,3 +236,26 @@ def test_files_that_make_no_sense_are_refused(met: str, says: str, tmp_path: Pat
 def test_terms_that_no_fleet_can_keep_are_refused(terms: dict[str, Any], says: str) -> None:
     with pytest.raises(FedrecError, match=says):
         Terms(**terms).check()
+
+
+@pytest.mark.parametrize("method", ["fedmf", "pfedrec"])
+def test_getting_ready_changes_nothing(method: str, tmp_path: Path) -> None:
+    """A node compiles by a round that nobody asked for: nothing of it is stored, and answers stay as they are."""
+    devices = []
+    for name in ("cold", "warm"):
+        terms = Terms(method=method, channel=("fixed",))
+        devices.append(
+            Device.make(tmp_path / name, terms, ITEMS, met=[(n, n) for n in range(9)], name="d", secret=7)
+        )
+    cold, warm = devices
+    assert warm.warm_up()
+    assert warm.file.rounds() == []
+    assert warm.file.fact("answers", 0) == 0
+    assert warm.file.blob("broadcast") is None
+    for round in (1, 2):
+        answers = [device.play(round, CATALOG, table(round), round - 1, send) for device in (cold, warm)]
+        assert answers[0] == answers[1]
+    assert warm.warm_up(), "in the middle of a federation too"
+    assert cold.file.rounds() == warm.file.rounds()
+    assert cold.play(3, CATALOG, table(3), 2, send) == warm.play(3, CATALOG, table(3), 2, send)
+    assert not Device.make(tmp_path / "new", TERMS, ITEMS).warm_up(), "nothing was met so far"

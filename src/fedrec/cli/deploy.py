@@ -121,6 +121,8 @@ def try_(
     far = max(outcome.apart.items(), key=lambda pair: pair[1])
     same = "to the bit" if same_bits(outcome) else f"but for {far[1]:.1e} in {far[0]}"
     simulator = f"{len(outcome.apart)} arrays of server and devices are the simulator's, {same}"
+    if outcome.absent:
+        simulator += f"; {outcome.absent} answers did not come in time, where a simulation has them all"
     selected = f"round {outcome.selected[0]} (simulator: {outcome.selected[1]}), by the devices' own figures"
     if outcome.promised is not None:
         simulator = (

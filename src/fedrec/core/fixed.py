@@ -103,10 +103,12 @@ def _flat(values: Array) -> Array:
 @nb.njit(cache=True, nogil=True)
 def _rows_fit(indptr: Any, values: Any, weights: Any, most: float, fit: Any) -> None:
     for c in range(len(weights)):
+        weight, bad = np.float64(weights[c]), False
         for k in range(indptr[c], indptr[c + 1]):
             for j in range(values.shape[1]):
-                if not abs(np.float64(values[k, j]) * np.float64(weights[c])) <= most:
-                    fit[c] = False
+                bad |= not abs(np.float64(values[k, j]) * weight) <= most  # NaN is bad
+        if bad:
+            fit[c] = False
 
 
 @nb.njit(cache=True, nogil=True)

@@ -26,6 +26,7 @@ from fedrec.core.messages import Broadcast
 from fedrec.core.protocol import protocol
 from fedrec.core.rng import generator
 from fedrec.core.slots import Array, Arrays, Catalog
+from fedrec.core.upload import Total
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
 from fedrec.deploy.file import DeviceFile, Played
@@ -156,21 +157,42 @@ class Device:
             return empty
         clients = self.clients(parts, catalog)
         clients.state = self._state(clients, earlier)
-        before, told = _bytes(clients.state), Broadcast(round, shared)
-        figures = self._figures(clients, parts, told, earlier)
-        exam = Exam(parts)
-        inside = parts.held_out and self._tuned(clients) and not self.terms.private
-        ask = Ask(lines=(lambda users: exam.lines("valid", users)) if inside else None)
-        (answer,) = clients.fit(told, ME, ask)
+        before = _bytes(clients.state)
+        sent, figures = self._trained(clients, parts, Broadcast(round, shared), earlier)
         clients.keep()
-        if inside and answer.scores is not None:
-            figures = _graded(exam, answer.scores)
-        reply = send(row.of(answer.reply.sent, figures), row)  # type: ignore[arg-type]
+        reply = send(row.of(sent, figures), row)
         self.file.play(
             Played(round, merged, digest, before, _bytes(clients.state), reply),
             pack_broadcast(round, catalog, shared),
         )
         return reply
+
+    def _trained(
+        self, clients: Clients, parts: Split, told: Broadcast, earlier: Played | None
+    ) -> tuple[Total, dict[str, float]]:
+        """What it would send of a round, and the figures of its own exam; nothing is kept yet."""
+        figures, exam = self._figures(clients, parts, told, earlier), Exam(parts)
+        inside = parts.held_out and self._tuned(clients) and not self.terms.private
+        ask = Ask(lines=(lambda users: exam.lines("valid", users)) if inside else None)
+        (answer,) = clients.fit(told, ME, ask)
+        if inside and answer.scores is not None:
+            figures = _graded(exam, answer.scores)
+        assert isinstance(answer.reply.sent, Total)
+        return answer.reply.sent, figures
+
+    def warm_up(self) -> bool:
+        """Train once as if it was asked, from a table that has learned nothing, and forget it: what is compiled then is
+        not waited for in a round. False where nothing was met so far, and there is nothing to train on."""
+        catalog = Catalog(self.terms.threshold, len(self.catalogue[0]))
+        parts = self.parts(catalog.n_items)
+        if parts is None:
+            return False
+        clients = self.clients(parts, catalog)
+        shared = {n: s.starting(n, self.terms.seed) for n, s in clients.slots.items() if s.owner == "shared"}
+        nothing = Played(0, 0, b"", b"", b"", b"")
+        self._trained(clients, parts, Broadcast(1, shared), nothing)
+        self._made = None
+        return True
 
     def score(self, round: int, catalog: Catalog, shared: Arrays, merged: int, send: Send) -> bytes:
         """The figures of its own exam after a round, nothing else: what it holds stays as it is."""

@@ -29,6 +29,11 @@ class Node:
     def __init__(self, devices: Sequence[Device]) -> None:
         self.devices = {device.name: device for device in devices}
 
+    def warm_up(self) -> None:
+        """Compile what a round needs before it is asked for one: what one device compiles the others have."""
+        with single_threaded():
+            any(device.warm_up() for device in self.devices.values())
+
     def answer(self, data: bytes) -> bytes:
         """The devices' answers, each as bytes of its own."""
         head, arrays = unpack(data)

@@ -15,10 +15,12 @@ import numpy as np
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import split
+from fedrec.deploy.device import Device
 from fedrec.deploy.flower import needed
 from fedrec.deploy.flower.link import Link, free_port, write_app
 from fedrec.deploy.flower.proxy import Proxy
 from fedrec.deploy.keys import make_certificates, make_node_key
+from fedrec.deploy.node import Node
 from fedrec.deploy.private import stated
 from fedrec.deploy.rehearse import furthest, make_devices, make_server, simulated, some_of
 from fedrec.deploy.state import Folder
@@ -58,7 +60,7 @@ class Trial:
             self.nodes.append(process)
         return process
 
-    def start_run(self, seconds: float = 120, wait: float = 120) -> None:
+    def start_run(self, seconds: float = 120, wait: float = 300) -> None:
         self.server.claim()  # a server of before, should one still live, writes no more
         (self.server.path / MARKER).unlink(missing_ok=True)
         self.link.run(
@@ -138,6 +140,9 @@ def rehearsal(
         make_server(folder / "server", terms, parts),
         make_devices(folder / "devices", terms, parts),
     )
+    one = Node([Device(made[0])])
+    one.warm_up()  # compiled here once, and not by every node beside the others
+    one.close()
     link = Link(folder, free_port())
     proxy = Proxy(folder / "tls", "127.0.0.1", free_port(), link.port)
     trial = Trial(folder, terms, data, rounds, link, proxy, server, made)
@@ -169,6 +174,7 @@ class Outcome:
     megabytes: float  # a device
     selected: tuple[int, int]  # here and there
     validation: tuple[float, float]
+    absent: int  # answers that were asked for and did not come: the simulator's devices are always there
     promised: str | None = None  # what an epsilon says, where one is stated
 
 
@@ -191,6 +197,7 @@ def compared(trial: Trial, megabytes: float, wire: tuple[int, int]) -> Outcome:
         megabytes / devices,
         (0 if chosen is None else chosen.round, 0 if best is None else best.round),
         (value, float("nan") if best is None else best.value),
+        sum(len(trial.devices) - line["devices"] for line in lines),
         stated(trial.terms, trial.server.catalog),
     )
 

@@ -30,6 +30,7 @@ from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload, summed
 
 EACH = 10  # positives' worth of work that every client costs, whatever its size
+NONE = np.zeros((1, 0), np.float32)  # no sums are wanted
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,20 @@ class LeastSquaresClients:
         shared = broadcast.shared
         w = self._solve(shared, users)
         finite = np.isfinite(w.sum(axis=1))
-        loss = np.zeros(len(users), np.float32)
-        if self.form.bounded is None:
-            total, context = self._sum(shared, users, w, finite, loss)
-            sent = self._each(shared, users[finite], w[finite]) if wish.single else total
+        loss, table = np.zeros(len(users), np.float32), shared[self.form.items]
+        sent: Upload | Total
+        context: Arrays = {}
+        if self.form.bounded is not None:
+            sent = self._bounded(self.form.bounded, shared, users[finite], w[finite])
+            sent = sent if wish.single else summed(sent, self.setting.uploads.arrays)
+        elif wish.single and self.head is None:
+            _add_corrections(
+                users, finite, *self.data.trained, table, w, self.numbers[0], NONE, NONE[0], loss
+            )
+            sent = self._each(shared, users[finite], w[finite])
         else:
-            each, context = self._bounded(self.form.bounded, shared, users[finite], w[finite]), {}
-            sent = each if wish.single else summed(each, self.setting.uploads.arrays)
+            sent, context = self._sum(shared, users, w, finite, loss)
+            sent = self._each(shared, users[finite], w[finite]) if wish.single else sent
         trained = time.perf_counter()
         part = RankingPart(users, {self.form.vector: w, **context}, {})
         scores = None if wish.lines is None else self.score(shared, part, wish.lines)
@@ -236,7 +244,7 @@ def _add_corrections(
     users: Any, finite: Any, indptr: Any, items: Any, table: Any, w: Any, alpha: Any,
     sums: Any, senders: Any, loss: Any,
 ) -> None:  # fmt: skip
-    """Add (α w·v_j − (1 + α)) w to row j of the sums for each positive j of each client."""
+    """Add (α w·v_j − (1 + α)) w to row j of the sums (none: the loss alone) for each positive j of each client."""
     one = np.float32(1)
     d = w.shape[1]
     for c in range(len(users)):
@@ -248,7 +256,7 @@ def _add_corrections(
             for k in range(d):
                 score += table[j, k] * w[c, k]
             ask = alpha * score - (one + alpha)
-            for k in range(d):
+            for k in range(sums.shape[1]):
                 sums[j, k] += ask * w[c, k]
             if len(senders):
                 senders[j] += one

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,7 +94,7 @@ class LogLinearClients:
         start = time.perf_counter()
         shape, table = self.shape, broadcast.shared[self.shape.items]
         vectors, biases = self._private(broadcast, state, users)
-        total = Total({shape.items: zeros_like(table)})
+        total = Total({shape.items: np.zeros((0, 0), np.float32) if wish.single else zeros_like(table)})
         weights = weights_by(self.setting.uploads, self.sizes[users])
         keep = wish.rows or wish.single
         room = int(self.sizes[users].sum()) if keep else 0
@@ -124,7 +125,9 @@ class LogLinearClients:
             own = {shape.items: Rows(Ragged(out.kept_ptr, out.kept_items[:end]), out.kept_rows[:end])}
         if wish.single and own is not None:
             items, rows = own[shape.items]
-            answer = Upload(items, {shape.items: rows - table[items.items]}, {}, weights).only(out.finite)
+            moves = rows.copy() if wish.rows else rows
+            take_away(moves, items.items, table)
+            answer = Upload(items, {shape.items: moves}, {}, weights).only(out.finite)
         took = time.perf_counter() - start
         ranking = out.spent[1] / max(out.spent.sum(), 1)
         return Fitted(
@@ -134,7 +137,7 @@ class LogLinearClients:
             out.finite,
             answer,
             sent,
-            own,
+            own if wish.rows else None,
             None if wish.lines is None else out.scores,
             seconds=(took * (1 - ranking), took * ranking),
         )
@@ -176,6 +179,14 @@ class LogLinearClients:
 
     def _of(self, part: RankingPart) -> tuple[Array, Array]:
         return part.lines[self.shape.vector], part.lines[self.shape.bias]
+
+
+@nb.njit(cache=True, nogil=True)
+def take_away(rows: Any, items: Any, table: Any) -> None:
+    """What is left of rows once those of a table are taken away, in place."""
+    for k in range(len(items)):
+        for j in range(rows.shape[1]):
+            rows[k, j] -= table[items[k], j]
 
 
 def _flat(own: OwnRows | None) -> tuple[Any, Any, Any]:

@@ -62,7 +62,8 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Filled in. ``lines`` are items to score afterwards with the client's own rows (empty: none).
+    """Filled in. ``sums`` of the rows' moves (empty: they are kept one by one). ``lines`` are items to score afterwards
+    with the client's own rows (empty: none).
 
     ``kept_*``: the client's touched items and its rows afterwards (empty: not kept).
     """
@@ -227,7 +228,7 @@ def train_shard(
                 vectors[c, j] = w[j]
             biases[c] = b[0]
             weight = model.weights[c]
-            for row in range(rows):
+            for row in range(rows if len(sums) else 0):
                 item = touched[row]
                 prefetch(sums, touched[min(row + AHEAD, rows - 1)])
                 for j in range(dim):

@@ -32,7 +32,9 @@ def serve(
     from fedrec.deploy.flower.clientapp import app, devices_in
 
     folders = ",".join(str(path.resolve()) for path in devices)
-    devices_in(folders)  # a device that cannot be opened is said here, not in a round
+    here = devices_in(folders)  # a device that cannot be opened is said here, not in a round
+    say("getting ready: the first time it takes a minute or so")
+    here.warm_up()
     release(server, ca, keys, key.with_suffix(".id"))
     with http_request_response(server, False, str(ca), keys, max_wait_time=60) as connection:
         node_id, receive, send, _, _, pull_object, push_object, confirm = connection
