@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable, two_tastes
 
 pytest.register_assert_rewrite("fedrec.testing")
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # what a shell starts with `&` would be deaf to Ctrl-C
 
 # The same examples each time, so that a change and not luck breaks the tests; `make fuzz` looks further.
 settings.register_profile("steady", deadline=None, max_examples=15, derandomize=True)

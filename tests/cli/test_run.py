@@ -191,8 +191,11 @@ def test_an_interrupted_run_says_how_to_go_on(folder: Path, wait_until: Callable
     command += ["--rounds", "1000000", "--out", "long"]
     process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
     history = folder / "long" / "history.jsonl"
-    wait_until(lambda: history.exists() and history.stat().st_size, process)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=300)
+    try:
+        wait_until(lambda: history.exists() and history.stat().st_size, process)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=300)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "fedrec run --resume long" in stderr

@@ -14,7 +14,6 @@ from typing import Any
 import fedrec
 from fedrec.data.worlds import scalable
 from fedrec.simulate import checkpoint
-from fedrec.simulate.simulation import Simulation
 
 KINDS: dict[str, dict[str, Any]] = {
     "everyone": {"method": "pfedrec+recent", "patience": 4},
@@ -62,11 +61,8 @@ def play(out: Path, kind: str, every: float, last: int, where: str) -> None:
 
 
 def main(folder: str, *scenes: str) -> None:
-    for engine in ("plain", "fused"):  # import and compile once, for all children
-        warm = Simulation(
-            fedrec.methods.PFedRec(dim=8), fedrec.split(options("everyone")["data"]), engine=engine
-        )
-        warm.play(evaluate=True)
+    for kind in {scene.split(",")[1] for scene in scenes}:  # import and compile once, for all children
+        fedrec.run(**{**options(kind), "rounds": 1}, threads=1)
     for scene in scenes:
         name, kind, every, last, where = scene.split(",")
         child = os.fork()

@@ -215,10 +215,9 @@ def _overlay(table: Any, indptr: Any, owned: Any, values: Any, items: Any, out: 
         for k in range(items.shape[1]):
             item = max(items[c, k], 0)  # padding
             at = first + np.searchsorted(owned[first:end], item)
-            if at < end and owned[at] == item:
-                out[c, k] = values[at]
-            else:
-                out[c, k] = table[item]
+            own = at < end and owned[at] == item
+            for j in range(table.shape[1]):
+                out[c, k, j] = values[at, j] if own else table[item, j]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -231,9 +230,12 @@ def _over(
             item = max(items[c, k], 0)  # padding
             at = begin + np.searchsorted(owned[begin:end], item)
             if at < end and owned[at] == item:
-                out[c, k] = chunks[places[at] >> bits][places[at] & ((1 << bits) - 1)]
+                chunk, spot = chunks[places[at] >> bits], places[at] & ((1 << bits) - 1)
+                for j in range(table.shape[1]):
+                    out[c, k, j] = chunk[spot, j]
             else:
-                out[c, k] = table[item]
+                for j in range(table.shape[1]):
+                    out[c, k, j] = table[item, j]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -244,7 +246,9 @@ def _gather(
         for k in range(indptr[c + 1] - indptr[c]):
             at = first[c] + k
             items[indptr[c] + k] = owned[at]
-            values[indptr[c] + k] = chunks[places[at] >> bits][places[at] & ((1 << bits) - 1)]
+            chunk, spot = chunks[places[at] >> bits], places[at] & ((1 << bits) - 1)
+            for j in range(values.shape[1]):
+                values[indptr[c] + k, j] = chunk[spot, j]
 
 
 @nb.njit(cache=True, nogil=True)

@@ -7,6 +7,8 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
+
 # Without nnan and ninf: those turn an overflow into a wrong rank.
 FAST = {"contract", "reassoc", "nsz", "arcp"}
 # Where a loop writes beside what it reads, whether it runs as vector code is decided by where the arrays happen to
@@ -45,7 +47,7 @@ def sigmoid_softplus(x: Any) -> Any:
     return (positive if x >= F(0) else z * positive), max(x, F(0)) + F(2) * (s + s * series)
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def steady_sum(x: Any, start: int, end: int) -> Any:
     """Σ x in an order of its own: four running sums, whatever a compiler would prefer."""
     a, b, c, d = F(0), F(0), F(0), F(0)

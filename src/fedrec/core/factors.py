@@ -9,6 +9,8 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.compiled import part
+
 # Without nnan and ninf: those turn an overflow into a wrong rank.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 
@@ -40,7 +42,7 @@ class Factors:
         return out
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@part(fastmath=FASTMATH)
 def _dot(a: Any, b: Any) -> Any:
     total = np.float32(0)
     for k in range(len(a)):

@@ -16,6 +16,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import F
 from fedrec.core.products import FEW, LANES, inner, multiply
 from fedrec.core.ragged import Ids, Ragged
@@ -101,7 +102,7 @@ class Desk(NamedTuple):
     none: Array
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _make_desk(rank: int, hidden: int) -> Desk:
     lines, columns = (rank + LANES - 1) // LANES * LANES, LANES * ((hidden + LANES - 1) // LANES | 1)
     return Desk(
@@ -110,7 +111,7 @@ def _make_desk(rank: int, hidden: int) -> Desk:
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _fetch(to: Any, source: Any, first: int, count: int) -> None:
     """Rows that follow each other."""
     for k in range(count):
@@ -118,7 +119,7 @@ def _fetch(to: Any, source: Any, first: int, count: int) -> None:
             to[k, j] = source[first + k, j]
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _gather(to: Any, source: Any, rows: Any) -> None:
     for k in range(len(rows)):
         row = rows[k]

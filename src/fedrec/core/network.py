@@ -21,6 +21,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
 from fedrec.core.products import (
     LANES,
@@ -35,6 +36,7 @@ from fedrec.core.products import (
 from fedrec.core.slots import Array
 
 TILE = 64  # samples
+NO, YES = np.bool_(False), np.bool_(True)  # Python's have types of their own, and compile their callees anew
 
 
 class Net(NamedTuple):
@@ -166,7 +168,7 @@ def prepare(net: Net, theta: Any, memory: Memory) -> None:
         memory.factors[j] = theta[spot(net.output_times, j)] * theta[spot(net.times, j)]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def forward(net: Net, theta: Any, memory: Memory, e: Any, f: Any, start: int, count: int) -> None:
     """The layers of a tile of samples, and its logits."""
     h, rows, last = memory.hidden, _padded(count), len(net.widths) - 1
@@ -234,7 +236,7 @@ def gradient(
     return value
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _back(
     net: Net, theta: Any, memory: Memory, e: Any, f: Any, start: int, count: int, vectors: bool, layers: bool,
     rows: bool, g: Any,
@@ -277,7 +279,7 @@ def _back(
             )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def sensitivity(net: Net, theta: Any, memory: Memory, e: Any, f: Any, samples: int) -> Any:
     """Σ_k ‖∂σ(x_k)/∂(e_k, f_k)‖² over some samples, whose rows are written over; ``prepare`` must be done."""
     total = F(0)
@@ -285,13 +287,13 @@ def sensitivity(net: Net, theta: Any, memory: Memory, e: Any, f: Any, samples: i
         count = min(TILE, samples - start)
         forward(net, theta, memory, e, f, start, count)
         _tangents(memory.logits, start, start + count, memory.slopes)
-        _back(net, theta, memory, e, f, start, count, False, False, True, memory.zeros)
+        _back(net, theta, memory, e, f, start, count, NO, NO, YES, memory.zeros)
         total += _squares(e, start * net.row_stride, (start + count) * net.row_stride)
         total += _squares(f, start * net.product_stride, (start + count) * net.product_stride)
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _tangents(logits: Any, start: int, end: int, r: Any) -> None:
     """r = σ'(x), which is even, and exact where x is negative."""
     for k in range(start, end):
@@ -299,7 +301,7 @@ def _tangents(logits: Any, start: int, end: int, r: Any) -> None:
         r[k] = s * (F(1) - s)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _squares(x: Any, start: int, end: int) -> Any:
     total = F(0)
     for k in range(start, end):
@@ -307,7 +309,7 @@ def _squares(x: Any, start: int, end: int) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _slopes(logits: Any, y: Any, weights: Any, start: int, end: int, r: Any) -> Any:
     """r = (σ(x) − y) · weight, and Σ weight · cross-entropy; the terms of the sum are left in place of the logits.
 

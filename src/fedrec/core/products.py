@@ -18,6 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from fedrec.core.compiled import part
 from fedrec.core.slots import Array
 
 LANES = 8
@@ -162,7 +163,7 @@ def multiply(
             )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def multiply_positive(
     c: Any, c0: int, c_row: int, s: Any, s0: int, s_row: int, a: Any, a0: int, a_row: int, a_next: int,
     b: Any, b0: int, b_row: int, rows: int, columns: int, depth: int,
@@ -184,7 +185,7 @@ def multiply_positive(
             )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def multiply_where(
     c: Any, c0: int, c_row: int, s: Any, s0: int, s_row: int, a: Any, a0: int, a_row: int, a_next: int,
     b: Any, b0: int, b_row: int, rows: int, columns: int, depth: int, h: Any,
@@ -206,7 +207,7 @@ def multiply_where(
             )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def add_rows(
     c: Any, c0: int, a: Any, a0: int, a_next: int, b: Any, b0: int, b_row: int, columns: int, depth: int
 ) -> None:
@@ -283,7 +284,7 @@ def _inner_tile(rows: int, columns: int) -> Any:
 _inner = _inner_tile(2, 4)
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def inner(c: Any, c_row: int, a: Any, b: Any, row: int, rows: int, columns: int, depth: int) -> None:
     """c[i, j] = Σ_k a[i, k] b[j, k]: A·Bᵀ of matrices whose rows are ``row`` apart; rows by 2, columns by 4."""
     for i in range(0, rows, 2):

@@ -13,6 +13,8 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
+
 GOLDEN = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 
@@ -67,7 +69,7 @@ def uniform(key: Any, k: Any) -> Any:
     return np.float64(bits(key, k) >> np.uint64(11)) * 2.0**-53
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def shuffle(key: Any, values: Any) -> None:
     """Fisher-Yates in place, on the numbers of one stream."""
     for i in range(values.shape[0] - 1, 0, -1):

@@ -14,6 +14,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
 from fedrec.core.rng import below, client_key, shuffle
 
 NEGATIVES = "negatives"  # names of the random streams
@@ -21,7 +22,7 @@ SHUFFLE = "shuffle"
 CANDIDATES = "candidates"
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def list_free(forbidden: Any, n_items: int) -> Any:
     """All items that are not in the sorted, distinct list."""
     free = np.empty(n_items - len(forbidden), np.int32)
@@ -52,7 +53,7 @@ def _forbid(free: Any, item: int) -> None:
     free[item >> 5] &= ~(1 << (item & 31))
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _allow(free: Any, items: Any) -> None:
     """All those that share a number with these, which are all that are forbidden."""
     for item in items:
@@ -86,7 +87,7 @@ def draw(key: Any, forbidden: Any, n_items: int, free: Any, out: Any) -> bool:
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def draw_distinct(key: Any, forbidden: Any, n_items: int, free: Any, out: Any) -> int:
     """Like ``draw`` without replacement; returns how many there were (fewer where fewer exist)."""
     free_count = n_items - len(forbidden)
@@ -114,13 +115,13 @@ def draw_distinct(key: Any, forbidden: Any, n_items: int, free: Any, out: Any) -
     return len(out)
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def sample_count(positives: int, forbidden: int, n_items: int, per_positive: int) -> int:
     """How many training samples a client has: its positives alone where nothing is left to draw."""
     return positives * (1 + per_positive) if forbidden < n_items else positives
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def fill_samples(
     stream: Any, client: Any, positives: Any, forbidden: Any, n_items: int, free: Any, out: Any
 ) -> None:
@@ -141,7 +142,7 @@ def positive_of(i: int, positives: int, per_positive: int) -> int:
     return i if i < positives else (i - positives) // per_positive
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def fill_order(stream: Any, client: Any, epoch: int, out: Any) -> None:
     """The order in which a client visits its samples in one epoch."""
     for i in range(len(out)):

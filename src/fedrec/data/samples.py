@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.compiled import part
 from fedrec.core.federated import Batch, Phase
 from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.recency import ALIKE, fill_weights
@@ -121,7 +122,7 @@ def _draw(
             index[c, i] = place[mine[i]]
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def choose_part(
     part_key: Any, client: Any, positives: int, count: int, per_positive: int, part: int, chosen: Any
 ) -> int:
@@ -146,7 +147,7 @@ def choose_part(
     return size
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _newest_first(index: Any, seen: Any, chosen: Any) -> int:
     """Each item once, where it was met last; returns how many there are."""
     size = 0

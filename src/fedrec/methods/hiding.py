@@ -12,6 +12,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.compiled import part
 from fedrec.core.draws import laplace, normal
 from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ragged, run_ends
@@ -43,7 +44,7 @@ def protect(
     return flat.reshape(values.shape)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _protect(values: Any, key: Any, first: int, clip: Any, noise: Any) -> None:
     """In place; the noise is that of the stream from ``first`` on."""
     for j in range(len(values)):
@@ -57,7 +58,7 @@ def _protect_lines(lines: Any, keys: Any, number: Any, clip: Any, noise: Any) ->
         _protect(lines[c], client_key(keys[c], number), 0, clip, noise)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _make_up(mean: Any, spread: Any, key: Any, first: int, out: Any) -> None:
     for j in range(len(out)):
         out[j] = normal(key, np.uint64(first + j))
@@ -96,7 +97,7 @@ def _hide(
             _protect(line, noise_key, k * dim, clip, noise)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _moments(rows: Any, scale: Any, mean: Any, spread: Any) -> None:
     """Mean and spread of each column, times a scale."""
     many = F(max(len(rows), 1))

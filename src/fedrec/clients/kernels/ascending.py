@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from fedrec.core.compiled import part
 
 
 @intrinsic
@@ -21,12 +22,12 @@ def _first_bit(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def make_bits(n_items: int) -> Any:
     return np.zeros((n_items + 63) // 64, np.uint64)
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def ascending(items: Any, bits: Any, out: Any) -> None:
     """Distinct items, sorted; ``bits`` is 0 before and after."""
     for item in items:

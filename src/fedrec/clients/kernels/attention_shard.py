@@ -19,6 +19,7 @@ from fedrec.clients.kernels.attention_step import (
     total_of,
 )
 from fedrec.clients.kernels.distinct import FAR_APART, draw_rows, make_drawn
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F, sigmoid_softplus
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array
@@ -52,7 +53,7 @@ class Outcome(NamedTuple):
     vectors: Array
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _slopes(
     rows: Any, met: Any, positive: Any, n: int, vector: Any, bias: Any, x: Any, s: Any, r: Any, dv: Any
 ) -> Any:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, exp_negative
 from fedrec.core.slots import Array
 
@@ -65,7 +66,7 @@ class Heard(NamedTuple):
     on: Array  # of each item: factors of D, Wa and Wc in its gradient
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def make_heard(items: int, others: int, dim: int) -> Heard:
     def line(n: int) -> Any:
         return np.zeros(n, F)
@@ -87,7 +88,7 @@ def _slope(x: Any) -> Any:
     return F(1) if x > F(0) else SLOPE
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def dot(a: Any, b: Any) -> Any:
     total = F(0)
     for j in range(len(a)):
@@ -95,7 +96,7 @@ def dot(a: Any, b: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def total_of(x: Any) -> Any:
     total = F(0)
     for value in x:
@@ -103,13 +104,13 @@ def total_of(x: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def add(to: Any, factor: Any, x: Any) -> None:
     for j in range(len(to)):
         to[j] += factor * x[j]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _through(x: Any, weight: Any, out: Any) -> None:
     """xW."""
     out[:] = F(0)
@@ -117,7 +118,7 @@ def _through(x: Any, weight: Any, out: Any) -> None:
         add(out, x[i], weight[i])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _hear(q: Any, a: Any, b: Any, links: Any, alpha: Any) -> Any:
     """The attention of an item: fills α_ok in, returns α_o0 and t_o."""
     top = _leaky(q + a)
@@ -137,7 +138,7 @@ def _hear(q: Any, a: Any, b: Any, links: Any, alpha: Any) -> Any:
     return alone * scale, told * scale
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def propagate(layer: Layer, user: Any, rows: Any, own: Any, nearby: Any, links: Any, h: Heard) -> None:
     """The user after the layer, as ``h.vector``; ``own`` says which rows are of the client's items."""
     for i in range(len(user)):
@@ -170,14 +171,14 @@ def propagate(layer: Layer, user: Any, rows: Any, own: Any, nearby: Any, links: 
     add(h.vector, F(1), user)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _answer_back(q: Any, b: Any, c: Any, alpha: Any, beta: Any, g: Any, mean: Any, p: Any) -> None:
     """p_ok of an item."""
     for k in range(len(b)):
         p[k] = alpha[k] * (beta * c[k] + (g * b[k] - mean)) * _slope(q + b[k])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def pull_back(
     layer: Layer, user: Any, rows: Any, own: Any, nearby: Any, dv: Any, h: Heard, d_layer: Layer, d_user: Any,
     d_rows: Any,
@@ -212,7 +213,9 @@ def pull_back(
     add(h.e_ask, asked, user)
     for k in range(len(nearby)):
         add(h.e_answer, h.back[k], nearby[k])
-    d_user[:], d_layer.weight[:] = dv, F(0)
+    for i in range(len(dv)):
+        d_user[i] = dv[i]
+    d_layer.weight[:] = F(0)
     add(d_user, share, h.d)
     add(d_user, asked, h.w_ask)
     add(d_user, g_user, h.w_answer)

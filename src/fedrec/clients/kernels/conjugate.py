@@ -13,6 +13,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
 from fedrec.core.factors import FASTMATH
 
 TOLERANCE = np.float32(5e-7)  # of a vector's length; its error is no larger
@@ -54,10 +55,10 @@ def solve_block(
         _descend(x[: end - start], alpha, left, w, work)
         for k in range(d):
             left[k] = w[k] * root[k]
-        out[c] = np.dot(vectors, left)
+        np.dot(vectors, left, out[c])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@part(fastmath=FASTMATH)
 def _descend(x: Any, a: Any, left: Any, w: Any, work: Any) -> None:
     """(I + aXᵀX) w = left; what is left of it is used up."""
     p, q = work[0], work[1]
@@ -78,7 +79,7 @@ def _descend(x: Any, a: Any, left: Any, w: Any, work: Any) -> None:
             p[k] = left[k] + size / before * p[k]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@part(fastmath=FASTMATH)
 def _apply(x: Any, a: Any, p: Any, q: Any) -> None:
     """q = p + a Σ (x_r·p) x_r, four rows at a time: p and q are then read a quarter as often."""
     n, d = len(x), len(p)
@@ -101,7 +102,7 @@ def _apply(x: Any, a: Any, p: Any, q: Any) -> None:
             q[k] += s0 * x[r, k]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@part(fastmath=FASTMATH)
 def _dot(one: Any, other: Any) -> Any:
     total = np.float32(0)
     for k in range(len(one)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import F
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
@@ -28,7 +28,7 @@ class Drawn(NamedTuple):
     positive: Array  # those with label 1
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def make_drawn(histories: Histories, users: Any) -> Drawn:
     most, indptr = np.int64(1), histories.train_ptr
     for u in users:
@@ -39,7 +39,7 @@ def make_drawn(histories: Histories, users: Any) -> Drawn:
     return Drawn(np.empty(most, np.int32), free, nowhere, np.empty(apart, F), np.empty(apart, F))
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def draw_rows(histories: Histories, u: int, negatives: Any, drawn: Drawn) -> Any:
     """The items of a client's rows, ascending, and how many samples they are; counts them by row."""
     indptr, not_ptr = histories.train_ptr, histories.not_ptr

@@ -17,6 +17,7 @@ from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.distinct import draw_rows, make_drawn
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.federated import Phase, weights_by
 from fedrec.core.kernel import Generated
@@ -147,7 +148,7 @@ def _draw(
             shares[start + i] = drawn.met[i] / F(n)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _rows(left: Any, right: Any, start: int, count: int, e: Any) -> None:
     """Rows of a client's table from its two factors."""
     for k in range(count):

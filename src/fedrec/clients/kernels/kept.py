@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.store import RowStore
+from fedrec.core.compiled import part
 
 
 class Kept(NamedTuple):
@@ -26,7 +26,7 @@ def kept_in(store: RowStore) -> Kept:
     return Kept(*store.index, store.pool.chunks, store.pool.bits)
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def lay_over(kept: Kept, user: int, place: Any, base: int, rows: Any) -> None:
     """Write a client's own rows over those of the touched items; ``place`` says where these are."""
     if user + 1 >= len(kept.indptr):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
 from fedrec.clients.kernels.kept import Kept, lay_over
 from fedrec.clients.kernels.redundancy import Correlation, make_correlation
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 from fedrec.core.slots import Array
 
@@ -48,7 +48,7 @@ class Beside(NamedTuple):
     gamma: np.float32
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def make_beside(mixing: Mixing, most: int, batch: int, e: int, f: int, e_row: int, f_row: int) -> Beside:
     """For so many rows and samples, rows of these widths, which are so long with their padding."""
     return Beside(
@@ -57,10 +57,12 @@ def make_beside(mixing: Mixing, most: int, batch: int, e: int, f: int, e_row: in
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def receive(kept: Kept, user: int, place: Any, base: int, rows: Any, fixed: Any, carry: Any) -> None:
     """The client's own rows over the frozen ones, of which a copy is made; one that is no number is not its own."""
-    fixed[: len(rows)] = rows
+    for row in range(len(rows)):
+        for j in range(rows.shape[1]):
+            fixed[row, j] = rows[row, j]
     lay_over(kept, user, place, base, rows)
     for row in range(len(rows)):
         for j in range(rows.shape[1]):
@@ -69,14 +71,14 @@ def receive(kept: Kept, user: int, place: Any, base: int, rows: Any, fixed: Any,
             rows[row, j] = begun if own == own else frozen
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def put_back(kept: Kept, user: int, place: Any, base: int, rows: Any) -> None:
     """The client's own rows as the device keeps them: those it has not met are not a number."""
     rows[:] = F(np.nan)
     lay_over(kept, user, place, base, rows)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def balanced(k_local: Any, k_fixed: Any, share: Any) -> Any:
     """a."""
     if share >= F(0):

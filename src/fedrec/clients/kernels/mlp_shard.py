@@ -15,6 +15,7 @@ from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back,
 from fedrec.clients.kernels.mlp_step import Own, Room, Rule, make_room, step, weigh
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.shard import FULL, Streams
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 from fedrec.core.network import TILE, Net, forward, prepare
 from fedrec.core.products import spot
@@ -63,7 +64,7 @@ class Outcome(NamedTuple):
     spent: NDArray[np.int64]  # ticks of training and of ranking
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def train_client(
     net: Net, own: Own, slots: Any, positives: int, per_positive: int, rule: Rule, streams: Streams, client: Any,
     room: Room, chosen: Any, order: Any, rows: Any, y: Any, by_age: Any, beside: Beside | None,
@@ -111,7 +112,7 @@ def train_client(
     return loss
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _begin(own: Own, model: Model, c: int, items: Any) -> None:
     """The client's arrays as it has them before it trains."""
     private = model.private.shape[1]
@@ -126,7 +127,7 @@ def _begin(own: Own, model: Model, c: int, items: Any) -> None:
         _put(model.f, items[row], own.f, row)
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _put(table: Any, item: int, own: Any, row: int) -> None:
     """A row of a table. Padding is set as well: another client may have left there what is no number."""
     for j in range(table.shape[1]):
@@ -135,7 +136,7 @@ def _put(table: Any, item: int, own: Any, row: int) -> None:
         own[row, j] = F(0)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _sum(own: Own, rows: int) -> Any:
     """Of all that the client has: finite where everything is."""
     total = F(0)
@@ -151,7 +152,7 @@ def _sum(own: Own, rows: int) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _add_moves(sums: Any, table: Any, own: Any, items: Any, weight: Any) -> None:
     for row in range(len(items)):
         item = items[row]
@@ -160,7 +161,7 @@ def _add_moves(sums: Any, table: Any, own: Any, items: Any, weight: Any) -> None
             sums[item, j] += weight * (own[row, j] - table[item, j])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _end(own: Own, model: Model, c: int, items: Any, out: Outcome) -> None:
     """Keep what was trained, and add the moves of the shared part to the sums."""
     private, weight = model.private.shape[1], model.weights[c]
@@ -176,7 +177,7 @@ def _end(own: Own, model: Model, c: int, items: Any, out: Outcome) -> None:
     _add_moves(out.f, model.f, own.f, items, weight)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _score(
     net: Net, own: Own, model: Model, place: Any, base: int, line: Any, room: Room, scores: Any
 ) -> None:
@@ -198,7 +199,7 @@ def _score(
             scores[start + k] = room.memory.logits[k]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _keep(own: Own, model: Model, c: int, items: Any, place: Any, base: int, bits: Any, out: Outcome) -> None:
     """The client's rows in the order of their items, and how far its shared part moved."""
     start = out.kept_ptr[c]
@@ -322,7 +323,7 @@ def score_lines(net: Net, model: Model, own_e: Any, own_f: Any, items: Any, out:
                 out[c, start + k] = room.memory.logits[k]
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _one_row(table: Any, own: Any, c: int, item: int, out: Any) -> None:
     indptr, owned, values = own
     if len(indptr):

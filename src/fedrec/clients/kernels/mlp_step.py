@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.kernels.mixing import Beside, balanced
 from fedrec.clients.kernels.redundancy import correlate, lessen
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F
-from fedrec.core.network import TILE, Memory, Net, gradient, make_memory, prepare, sensitivity
+from fedrec.core.network import NO, TILE, Memory, Net, gradient, make_memory, prepare, sensitivity
 from fedrec.core.products import spot
 from fedrec.core.slots import Array
 
@@ -66,7 +66,7 @@ class Room(NamedTuple):
     there: Array  # that point
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def make_room(net: Net, sums: int, batch: int) -> Room:
     """For batches of at most so many samples, and sums of gradients for so many rows."""
     return Room(
@@ -77,7 +77,7 @@ def make_room(net: Net, sums: int, batch: int) -> Room:
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _gather(table: Any, sums: Any, factor: Any, rows: Any, out: Any) -> None:
     """Rows of a batch, moved by ``factor`` along their gradients."""
     width = table.shape[1]
@@ -89,7 +89,7 @@ def _gather(table: Any, sums: Any, factor: Any, rows: Any, out: Any) -> None:
                 out[spot(k * width, j)] += factor * sums[rows[k], j]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _scatter(table: Any, rows: Any, g: Any, factor: Any) -> None:
     """Add multiples of the samples' gradients to their rows."""
     width = table.shape[1]
@@ -98,7 +98,7 @@ def _scatter(table: Any, rows: Any, g: Any, factor: Any) -> None:
             table[rows[k], j] += factor * g[spot(k * width, j)]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _move_rows(table: Any, sums: Any, rows: Any, g: Any, rate: Any) -> None:
     """Move each row once, by all its samples: where the move is the gradient that is sent, it is rounded once.
 
@@ -111,7 +111,7 @@ def _move_rows(table: Any, sums: Any, rows: Any, g: Any, rate: Any) -> None:
             sums[rows[k], j] = F(0)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _length(sums: Any, rows: Any, seen: Any) -> Any:
     """‖gradient‖² of the rows of a batch, each row counted once. ``seen`` is scratch, zero before and after."""
     total = F(0)
@@ -125,7 +125,7 @@ def _length(sums: Any, rows: Any, seen: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _perturb(theta: Any, g: Any, first: int, end: int, radius: Any, squares: Any, there: Any) -> Any:
     """θ with a part moved by ``radius`` along its gradient; ``squares`` are those of its rows.
 
@@ -141,7 +141,7 @@ def _perturb(theta: Any, g: Any, first: int, end: int, radius: Any, squares: Any
     return factor
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _adam(net: Net, own: Own, g: Any, rates: Any, terms: Any) -> None:
     """A step of Adam (Kingma & Ba, ICLR 2015) of the vectors that have a rate."""
     beta1, beta2, epsilon = F(terms[0]), F(terms[1]), F(terms[2])
@@ -159,7 +159,7 @@ def _adam(net: Net, own: Own, g: Any, rates: Any, terms: Any) -> None:
                 own.theta[i] -= rate * own.m[i] / (np.sqrt(own.v[i] * scale) + epsilon)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _mix(table: Any, fixed: Any, a: Any, rows: Any, out: Any) -> None:
     """Rows of a batch, a part of them the client's own."""
     width = table.shape[1]
@@ -168,7 +168,7 @@ def _mix(table: Any, fixed: Any, a: Any, rows: Any, out: Any) -> None:
             out[spot(k * width, j)] = a * table[rows[k], j] + (F(1) - a) * fixed[rows[k], j]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def weigh(net: Net, own: Own, rows: Any, batch: int, beside: Beside, room: Room) -> Any:
     """a over some samples, in batches of so many."""
     if beside.share >= F(0):
@@ -186,7 +186,7 @@ def weigh(net: Net, own: Own, rows: Any, batch: int, beside: Beside, room: Room)
     return balanced(k_local, k_fixed, beside.share)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def step(
     net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Room, beside: Beside | None, wanted: bool,
 ) -> Any:  # fmt: skip
@@ -240,7 +240,7 @@ def step(
                 _mix(own.f, beside.f, a, rows, room.f)
             if by_age and look == 0 and first < end:  # before the rows are overwritten
                 gradient(
-                    net, point, room.memory, room.e, room.f, y, room.aged, vectors, mine, False, room.g_there
+                    net, point, room.memory, room.e, room.f, y, room.aged, vectors, mine, NO, room.g_there
                 )  # fmt: skip
             weights = room.aged if by_age and look == 1 else room.weights
             loss = gradient(

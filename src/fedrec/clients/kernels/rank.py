@@ -7,10 +7,11 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@part(fastmath=FAST)
 def _dot(table: Any, row: int, w: Any) -> Any:
     total = F(0)
     for j in range(table.shape[1]):

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.products import LANES, multiply
 from fedrec.core.slots import Array
@@ -41,7 +41,7 @@ class Correlation(NamedTuple):
     zeros: Array
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def make_correlation(width: int, batch: int) -> Correlation:
     """For batches of at most so many samples."""
     groups = (width + LANES - 1) // LANES
@@ -54,7 +54,7 @@ def make_correlation(width: int, batch: int) -> Correlation:
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _centred(table: Any, rows: Any, width: int, x: Any, mean: Any, squares: Any) -> None:
     """Rows of a batch less their mean, and the sums of squares of the columns."""
     mean[:] = F(0)
@@ -73,7 +73,7 @@ def _centred(table: Any, rows: Any, width: int, x: Any, mean: Any, squares: Any)
             squares[j] += x[k, j] * x[k, j]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _off_diagonal(c: Any, s: Any, t: Any, share: Any, width: int) -> Any:
     """Σ_{p≠q} C_pq²."""
     total = F(0)
@@ -87,7 +87,7 @@ def _off_diagonal(c: Any, s: Any, t: Any, share: Any, width: int) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def correlate(local: Any, fixed: Any, rows: Any, gamma: Any, moves: bool, scratch: Correlation) -> Any:
     """R of a batch; where its rows are to move, what ``lessen`` needs is left in the scratch."""
     n, width, stride, x, y = len(rows), scratch.width, scratch.stride, scratch.x, scratch.y
@@ -134,7 +134,7 @@ def correlate(local: Any, fixed: Any, rows: Any, gamma: Any, moves: bool, scratc
     return value
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def lessen(local: Any, rows: Any, rate: Any, scratch: Correlation) -> None:
     """l_k ← l_k − rate·∂R/∂l_k."""
     x, slopes, u = scratch.x, scratch.slopes, scratch.u

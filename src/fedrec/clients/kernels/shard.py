@@ -19,6 +19,7 @@ from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back,
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps import step
 from fedrec.clients.kernels.steps_mixed import step_mixed, weigh
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
@@ -94,7 +95,7 @@ class Scratch(NamedTuple):
     sums: Array
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def train_client(
     table: Any, slots: Any, n: int, positives: int, per_positive: int, w: Any, b: Any, rule: Rule, streams: Streams,
     client: Any, scratch: Scratch, beside: Beside | None,
@@ -160,12 +161,13 @@ def train_shard(
     n_items, dim = model.table.shape
     items_table, vectors, biases, sums, lines = model.table, model.vectors, model.biases, out.sums, out.lines
     per_positive, indptr = histories.per_positive, histories.train_ptr
-    most = 0
+    most: Any = np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
+    nothing = np.int64(0)
     for u in users:
         most = max(most, (indptr[u + 1] - indptr[u]) * (1 + per_positive))
     free, bits = make_free(n_items), make_bits(n_items)
     place = np.full(n_items, -1, np.int32)  # where a row of this client lies, counted from all rows before it
-    base = 0
+    base = np.int64(0)
     items, slots = np.empty(most, np.int32), np.empty(most, np.int32)
     touched = np.empty(most + 1, np.int32)
     table, w, b = np.empty((most, dim), F), np.empty(dim, F), np.empty(1, F)
@@ -176,7 +178,7 @@ def train_shard(
     )  # fmt: skip
     beside: Any = None
     if mixing is not None:
-        beside = make_beside(mixing, most, min(rule.batch, most), dim, 0, dim, 0)
+        beside = make_beside(mixing, most, min(rule.batch, most), dim, nothing, dim, nothing)
     sent = 0
     for c in range(len(users)):
         begin = ticks()
@@ -267,7 +269,7 @@ def train_shard(
         base += rows
         if base > FULL:  # numbers run out: start again
             place[:] = -1
-            base = 0
+            base = np.int64(0)
         out.spent[0] += trained - begin
         out.spent[1] += ticks() - trained
     return sent

@@ -17,6 +17,7 @@ from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.kept import Kept, lay_over
 from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps_additive import step
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
@@ -89,7 +90,7 @@ class Scratch(NamedTuple):
     g: Array
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def train_client(
     c: Any, d: Any, count: int, slots: Any, n: int, positives: int, per_positive: int, w: Any, b: Any, numbers: Numbers,
     order_key: Any, client: Any, scratch: Scratch,
@@ -150,7 +151,7 @@ def train_client(
     return loss
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _decay_others(c: Any, d: Any, count: int, where: Any, numbers: Any, fade: float) -> None:
     """Weight decay of the client's rows that are not in the batch."""
     of_c = F(1 - numbers.lr_common * fade * numbers.weight_decay)
@@ -183,7 +184,8 @@ def train_additive(
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F),
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.empty(far + dim, F)[far:],
     )  # fmt: skip
-    base = sent = 0
+    sent = 0
+    base = np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
     for at in range(len(users)):
         u = users[at]
         key = histories.keys[u]
@@ -191,7 +193,7 @@ def train_additive(
         forbidden = histories.not_items[histories.not_ptr[u] : histories.not_ptr[u + 1]]
         n = sample_count(len(positives), len(forbidden), n_items, histories.per_positive)
         fill_samples(neg_key, key, positives, forbidden, n_items, free, items[:n])
-        count = 0
+        count = np.int64(0)
         for i in range(n):  # number the distinct items as they come
             item = items[i]
             if len(common):
@@ -214,7 +216,8 @@ def train_additive(
                 for j in range(dim):
                     d[row, j] = untouched[item, j]
             lay_over(kept, u, place, base, d)
-        w[:] = vectors[at]
+        for j in range(dim):
+            w[j] = vectors[at, j]
         b[0] = biases[at]
         loss = train_client(
             c, d, count, slots, n, len(positives), histories.per_positive, w, b, numbers, order_key, key, scratch
@@ -222,7 +225,8 @@ def train_additive(
         out.losses[at] = loss
         out.finite[at] = _is_finite(loss, w, b, c[:count], d[:count])
         if out.finite[at]:
-            vectors[at] = w
+            for j in range(dim):
+                vectors[at, j] = w[j]
             biases[at] = b[0]
             if len(common):
                 sent += _send(c[:count], touched, common, F(numbers.prox), out.sums)
@@ -242,17 +246,17 @@ def train_additive(
         base += count
         if base > FULL:  # numbers run out: start again
             place[:] = -1
-            base = 0
+            base = np.int64(0)
     return sent
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _is_finite(loss: Any, w: Any, b: Any, c: Any, d: Any) -> bool:
     # np.isfinite asks whether x − x is a number, which fastmath (a callee inherits it) folds to 0.
     return bool(abs(loss + b[0] + _total(w, c, d)) < F(np.inf) and abs(loss) < F(WILD))
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST)
+@part(fastmath=FAST)
 def _total(w: Any, c: Any, d: Any) -> Any:
     total = F(0)
     for j in range(len(w)):
@@ -263,7 +267,7 @@ def _total(w: Any, c: Any, d: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@part()
 def _send(c: Any, touched: Any, common: Any, prox: Any, sums: Any) -> int:
     """Add the client's moves to the sums. With a threshold, rows that it leaves unmoved are not sent."""
     sent = 0

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def logits(table: Any, rows: Any, w: Any, b: Any, x: Any) -> None:
     """x_k = w·e_k + b."""
     for k in range(len(rows)):
@@ -26,7 +26,7 @@ def logits(table: Any, rows: Any, w: Any, b: Any, x: Any) -> None:
         x[k] = total + b
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def residuals(x: Any, y: Any, r: Any, scale: Any) -> None:
     """r_k = (σ(x_k) − y_k)·scale."""
     for k in range(len(y)):
@@ -34,7 +34,7 @@ def residuals(x: Any, y: Any, r: Any, scale: Any) -> None:
         r[k] = (sigmoid - y[k]) * scale
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def residuals_and_loss(x: Any, y: Any, r: Any, scale: Any, terms: Any) -> Any:
     """The same, and the sum of the cross-entropies; ``terms`` is scratch.
 
@@ -47,14 +47,14 @@ def residuals_and_loss(x: Any, y: Any, r: Any, scale: Any, terms: Any) -> Any:
     return steady_sum(terms, 0, len(y))
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def weigh(r: Any, weights: Any) -> None:
     """Residuals times the weights of their samples, where there are some."""
     for k in range(len(weights)):
         r[k] *= weights[k]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def vector_gradient(table: Any, rows: Any, r: Any, g: Any) -> Any:
     """g = Σ r_k e_k; returns Σ r_k."""
     g[:] = F(0)
@@ -67,7 +67,7 @@ def vector_gradient(table: Any, rows: Any, r: Any, g: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def move_rows(table: Any, rows: Any, r: Any, lr: Any, w: Any) -> None:
     """e_k ← e_k − lr·r_k·w."""
     for k in range(len(rows)):
@@ -76,7 +76,7 @@ def move_rows(table: Any, rows: Any, r: Any, lr: Any, w: Any) -> None:
             table[row, j] -= c * w[j]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def sharpen_vector(
     table: Any, rows: Any, y: Any, weights: Any, x: Any, g: Any, gb: Any, radius: Any, r: Any, scale: Any
 ) -> Any:
@@ -92,7 +92,7 @@ def sharpen_vector(
     return vector_gradient(table, rows, r, g)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: Any, scale: Any) -> None:
     """Residuals at rows moved by radius along their gradient; r holds those at the rows as they are.
 
@@ -116,7 +116,7 @@ def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: A
     residuals(moved, y, r, scale)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def step(
     table: Any, rows: Any, y: Any, weights: Any, w: Any, b: Any, lr_vector: Any, lr_rows: Any, in_turn: bool,
     radius_vector: Any, radius_rows: Any, x: Any, r: Any, terms: Any, g: Any, sums: Any,

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
-
 from fedrec.clients.kernels.steps import move_rows
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _add_rows(c: Any, d: Any, rows: Any, s: Any, g: Any) -> Any:
     """g += Σ s_k (c_k + d_k); returns Σ s_k."""
     total = F(0)
@@ -31,7 +30,7 @@ def _add_rows(c: Any, d: Any, rows: Any, s: Any, g: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _residuals(x: Any, met: Any, positive: Any, share: Any, out: Any, terms: Any, count: int) -> Any:
     """(met·σ(x) − positive)·share of each row, and the sum of the cross-entropies; ``terms`` is scratch."""
     for k in range(count):
@@ -41,7 +40,7 @@ def _residuals(x: Any, met: Any, positive: Any, share: Any, out: Any, terms: Any
     return steady_sum(terms, 0, count)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def step(
     c: Any, d: Any, rows: Any, met: Any, positive: Any, more_met: Any, more_positive: Any, n: int, w: Any, b: Any,
     numbers: Any, fade: float, x: Any, s: Any, residual: Any, terms: Any, g: Any,

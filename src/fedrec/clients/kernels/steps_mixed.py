@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
-
 from fedrec.clients.kernels.mixing import Beside, balanced
 from fedrec.clients.kernels.redundancy import correlate, lessen
 from fedrec.clients.kernels.steps import logits, move_rows, residuals_and_loss, vector_gradient
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _squared_slopes(x: Any) -> Any:
     """Σ σ'(x_k)²."""
     total = F(0)
@@ -30,7 +29,7 @@ def _squared_slopes(x: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _mixed_logits(table: Any, rows: Any, w: Any, b: Any, beside: Beside, x: Any) -> Any:
     """x_k; returns a."""
     other = beside.x[: len(rows)]
@@ -47,7 +46,7 @@ def _mixed_logits(table: Any, rows: Any, w: Any, b: Any, beside: Beside, x: Any)
     return a
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def weigh(table: Any, rows: Any, w: Any, b: Any, batch: int, beside: Beside, x: Any) -> None:
     """a over all samples of a pass."""
     k_local = k_fixed = squares = F(0)
@@ -63,7 +62,7 @@ def weigh(table: Any, rows: Any, w: Any, b: Any, batch: int, beside: Beside, x: 
     beside.a[0] = balanced(k_local, k_fixed, beside.share)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def step_mixed(
     table: Any, rows: Any, y: Any, w: Any, b: Any, lr_vector: Any, lr_rows: Any, in_turn: bool, wanted: bool,
     beside: Beside, x: Any, r: Any, terms: Any, g: Any,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -61,18 +60,15 @@ class IALS(CentralAtOnce):
         out = np.zeros((x.shape[0], self.dim))
 
         def work(start: int, end: int) -> None:
-            _solve_rows(x.indptr, x.indices, fixed, gram, self.alpha, start, end, out)
+            """w = (VᵀV + λI + α V_uᵀV_u)⁻¹ (1 + α) Σ_{i∈u} v_i (Hu et al., Eq. 4)."""
+            left, right = np.empty((end - start, *gram.shape)), np.empty((end - start, self.dim))
+            for row in range(start, end):
+                own = fixed[x.indices[x.indptr[row] : x.indptr[row + 1]]]
+                np.matmul(own.T, own, out=left[row - start])
+                np.add.reduce(own, axis=0, out=right[row - start])
+            left *= self.alpha
+            left += gram
+            out[start:end] = np.linalg.solve(left, (1 + self.alpha) * right[..., None])[..., 0]
 
         run_blocks(work, len(out), BLOCK, threads)
         return out
-
-
-@nb.njit(cache=True, nogil=True)
-def _solve_rows(
-    indptr: Any, indices: Any, fixed: Any, gram: Any, alpha: float, start: int, end: int, out: Any
-) -> None:
-    """w = (VᵀV + λI + α V_uᵀV_u)⁻¹ (1 + α) Σ_{i∈u} v_i (Hu et al., Eq. 4)."""
-    for row in range(start, end):
-        own = fixed[indices[indptr[row] : indptr[row + 1]]]
-        if len(own) > 0:
-            out[row] = np.linalg.solve(gram + alpha * (own.T @ own), (1 + alpha) * own.sum(axis=0))

@@ -12,6 +12,7 @@ import numba as nb
 import numpy as np
 from pydantic import Field
 
+from fedrec.core.compiled import part
 from fedrec.core.factors import FASTMATH, Factors
 from fedrec.core.ragged import Ragged
 from fedrec.core.settings import Search
@@ -105,7 +106,7 @@ def _one_pass(
     return t, total / len(users)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@part(fastmath=FASTMATH)
 def _adam(
     x: Any, m: Any, v: Any, g: Any, seen: Any, rows: Any, width: int, t: int, lr: float, l2: float
 ) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 from fedrec.core.layers import mlp_names, mlp_slots
 from fedrec.core.network import TILE, Net, forward, gradient, make_memory, make_net, places, prepare
@@ -154,7 +155,7 @@ def _one_pass(
     return t, total / len(users)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@part(fastmath=FAST, error_model="numpy")
 def _adam(x: Any, m: Any, v: Any, g: Any, t: int, lr: float, l2: float) -> None:
     """One step; the gradient is taken back to zero."""
     b1, b2, decay = F(BETA1), F(BETA2), F(l2)
