@@ -47,9 +47,11 @@ def single_threaded() -> Iterator[None]:
 
 def _one_torch_thread() -> None:
     """PyTorch keeps the number per thread: asked for again in each one of a pool."""
-    torch = sys.modules.get("torch")
-    if torch and torch.get_num_threads() > 1:
-        torch.set_num_threads(1)
+    if "torch" in sys.modules:
+        import torch  # waits for a thread that is still importing it
+
+        if torch.get_num_threads() > 1:
+            torch.set_num_threads(1)
 
 
 def in_order(work: Callable[[Block], Result], blocks: Sequence[Block], threads: int) -> Iterator[Result]:
