@@ -11,10 +11,13 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.clients.kernels.prefetch import prefetch
 from fedrec.core.factors import FASTMATH
 from fedrec.core.kernel import NextItem
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.slots import Array
+
+SOONER = 4  # items between asking for a row of sums and adding to it
 
 
 class NextItems:
@@ -139,6 +142,7 @@ def _walk(
         phi[-1] = 1
         lately[:] = 0
         for t in range(len(mine) - 1):
+            prefetch(followers, mine[min(t + SOONER, len(mine) - 1)])
             _move(table[mine[t]], decays, soon, phi, lately, followers[mine[t + 1]])
             if (count - 1 - t) % stride == 0:
                 for k in range(len(phi)):
