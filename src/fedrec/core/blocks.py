@@ -47,7 +47,7 @@ def single_threaded() -> Iterator[None]:
 
 def _one_torch_thread() -> None:
     """PyTorch keeps the number per thread: asked for again in each one of a pool."""
-    if "torch" in sys.modules:
+    if sys.modules.get("torch"):
         import torch  # waits for a thread that is still importing it
 
         if torch.get_num_threads() > 1:
