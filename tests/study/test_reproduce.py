@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.testing
 import pytest
 
 from fedrec.core.errors import FedrecError
@@ -174,3 +176,39 @@ def test_what_cannot_be_seen_is_said(few: str, tmp_path: Path, monkeypatch: pyte
     assert found.unseen == "fedrec.study.embedding is missing"
     assert "Not drawn: fedrec.study.embedding is missing." in found.to_markdown()
     assert found.comparison.lines[0].results
+
+
+def test_a_ledger_has_the_figures_of_runs_that_are_gone(
+    few: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aimed("fedrap-main", few, monkeypatch, methods=[("fedmf", "", {}, {}), ("mf", "", {}, {})])
+    ledger = tmp_path / "ledger.jsonl"
+
+    def again(out: str, **how: Any) -> reproduce.Reproduction:
+        return reproduce.reproduce("fedrap-main", True, out=tmp_path / out, ledger=ledger, jobs=1, **how)
+
+    made = again("here")
+    assert made.comparison.played == len(ledger.read_text(encoding="utf-8").splitlines()) == 4
+    told = again("elsewhere")
+    assert told.comparison.played == 0
+    assert (told.rows, told.left_out) == (made.rows, made.left_out)
+    assert told.seconds == pytest.approx(made.seconds, rel=1e-5)
+    figures = ["data", "protocol", "method", "hr@10", "ndcg@10", "rounds_to_99", "bytes_to_99"]
+    mine, theirs = (found.comparison.frame.select(figures) for found in (made, told))
+    pl.testing.assert_frame_equal(mine, theirs)
+    assert "user" not in json.loads(ledger.read_text(encoding="utf-8").splitlines()[0])  # nobody's ranks
+    more = reproduce.reproduce(
+        "fedrap-main", out=tmp_path / "elsewhere", ledger=ledger, jobs=1, only_finished=True
+    )
+    assert {row[-1] for row in more.rows[1:]} == {"1"}  # of several seeds
+
+
+def test_a_ledger_that_cannot_be(few: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    aimed("fedrap-main", few, monkeypatch, methods=[("fedmf", "", {}, {})], protocols=("strict",))
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_text('{"run": "one"}\n{"ru', encoding="utf-8")
+    with pytest.raises(FedrecError, match="is no ledger, or damaged"):
+        reproduce.reproduce("fedrap-main", True, out=tmp_path / "out", ledger=ledger)
+    assert ledger.read_text(encoding="utf-8").endswith('{"ru')
+    with pytest.raises(FedrecError, match="looks at the runs themselves"):
+        reproduce.reproduce("pfedrec-figure-3", True, out=tmp_path / "out", ledger=tmp_path / "other.jsonl")

@@ -24,6 +24,10 @@ def reproduce(
         Path | None,
         typer.Option(help="Put the section into this page as well, such as docs/reproduction.md."),
     ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Figures of finished runs: what it has is not run again, what is run is added."),
+    ] = None,
     jobs: Jobs = None,
     threads: Annotated[int | None, typer.Option(help="Threads in all; results do not depend on it.")] = None,
     finished: Finished = False,
@@ -42,7 +46,7 @@ def reproduce(
         with display() as changed:
             found = again(
                 target, quick, out=out, page=page, jobs=jobs, threads=threads, only_finished=finished,
-                changed=changed,
+                ledger=ledger, changed=changed,
             )  # fmt: skip
     except Interrupted as stop:
         complain(str(stop).replace("the same command", shlex.join(["fedrec", *sys.argv[1:]])))

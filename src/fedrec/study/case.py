@@ -101,16 +101,18 @@ class Line:
     @property
     def nearly(self) -> tuple[float, float | None] | None:
         """Rounds, and bytes up and down of a client, to 99% of the best validation figure; None without rounds."""
-        found = [
-            nearly_best(read_history(RunFolder(folder).history), result)
-            for folder, result in zip(self.folders, self.results, strict=True)
-        ]
+        found = [nearly_of(*each) for each in zip(self.folders, self.results, strict=True)]
         whole = [one for one in found if one is not None]
         if not whole or len(whole) < len(found):
             return None
         sent = [size for _, size in whole if size is not None]
         rounds = float(np.mean([rounds for rounds, _ in whole]))
         return rounds, float(np.mean(sent)) if len(sent) == len(whole) else None
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether it is known where every user's items came; a ledger has figures alone."""
+        return not any("nearly" in result for result in self.results)
 
     def at(self, seeds: Sequence[int]) -> Line:
         """The same with these seeds only."""
@@ -181,6 +183,13 @@ def run_seconds(result: dict[str, Any]) -> float | None:
     """How long the rounds of a run took; None for what has none."""
     parts = [result["seconds_per_round"], result["evaluate_seconds_per_round"]]
     return None if None in parts or not result["rounds"] else float(result["rounds"] * sum(parts))
+
+
+def nearly_of(folder: Path, result: dict[str, Any]) -> tuple[int, float | None] | None:
+    """The same for a run in a folder, or one of which a ledger tells."""
+    if "nearly" in result:
+        return tuple(result["nearly"]) if result["nearly"] else None
+    return nearly_best(read_history(RunFolder(folder).history), result)
 
 
 def nearly_best(history: Sequence[dict[str, Any]], result: dict[str, Any]) -> tuple[int, float | None] | None:

@@ -26,6 +26,7 @@ from fedrec.study import formats
 from fedrec.study.board import Board, Job
 from fedrec.study.case import Case, Line, finished, place, read_failure
 from fedrec.study.grid import check, numbers, product, read_grid
+from fedrec.study.ledger import Ledger
 from fedrec.study.paired import holm, paired
 from fedrec.study.play import TooLong, refuse_too_long
 from fedrec.study.players import how_many, play_all
@@ -156,8 +157,12 @@ def compare_cases(
     force: bool = False,
     changed: Changed = lambda board, said: None,
     tables: bool = True,
+    ledger: Ledger | None = None,
 ) -> Comparison:
-    """The same for cases of one's own. A mistake is an error before anything runs; with ``tables`` they are written."""
+    """The same for cases of one's own. A mistake is an error before anything runs; with ``tables`` they are written.
+
+    Runs that a ``ledger`` tells of are not made; those that are made are noted there as they end.
+    """
     folder, chosen = border.path_of("out", out), numbers(seeds)
     longest = None if longest is None else border.seconds("--longest", longest, "")
     check(cases, chosen)
@@ -165,8 +170,16 @@ def compare_cases(
     if tables:
         _refuse_another(folder, cases, force)
     wanted = _jobs(cases, folder, chosen)
-    missing = [] if only_finished else [job for job in wanted if not _settled(job, keep_models, longest)]
-    board = Board(missing, how_many(jobs, len(missing)), changed=changed)
+    missing = (
+        [] if only_finished else [job for job in wanted if not _settled(job, keep_models, longest, ledger)]
+    )
+
+    def noted(board: Board, said: str) -> None:
+        if ledger is not None:
+            ledger.note(board.took)
+        changed(board, said)
+
+    board = Board(missing, how_many(jobs, len(missing)), changed=noted)
     if (missing or tables) and not only_finished:
         make_folder(folder)
     try:
@@ -176,7 +189,11 @@ def compare_cases(
         raise Interrupted(
             f"the same command: {len(wanted) - left} of {len(wanted)} runs are finished"
         ) from None
-    lines = [_line(case, [job for job in wanted if job.case is case], board, longest) for case in cases]
+    if ledger is not None:
+        ledger.note(wanted)
+    lines = [
+        _line(case, [job for job in wanted if job.case is case], board, longest, ledger) for case in cases
+    ]
     if only_finished and not any(line.results for line in lines):
         raise FedrecError(f"{folder} has no finished run of this comparison: run it first")
     comparison = Comparison(lines, baseline, folder, len(board.took))
@@ -209,9 +226,9 @@ def _jobs(cases: Sequence[Case], folder: Path, seeds: Sequence[int]) -> list[Job
     return [job for _, job in sorted(found, key=lambda pair: pair[0])]
 
 
-def _settled(job: Job, models: bool, longest: float | None) -> bool:
-    """Nothing is to be done: it is finished, or known to take too long."""
-    if finished(job.path, models) is not None:
+def _settled(job: Job, models: bool, longest: float | None, ledger: Ledger | None) -> bool:
+    """Nothing is to be done: it is finished, here or elsewhere, or known to take too long."""
+    if finished(job.path, models) is not None or (ledger is not None and ledger.result(job) is not None):
         return True
     try:
         refuse_too_long(job.path, longest)
@@ -220,10 +237,12 @@ def _settled(job: Job, models: bool, longest: float | None) -> bool:
     return False
 
 
-def _line(case: Case, jobs: Sequence[Job], board: Board, longest: float | None) -> Line:
+def _line(
+    case: Case, jobs: Sequence[Job], board: Board, longest: float | None, ledger: Ledger | None
+) -> Line:
     results, folders, failed = [], [], ""
     for job in jobs:
-        result = finished(job.path)
+        result = finished(job.path) or (ledger.result(job) if ledger is not None else None)
         if result is not None and job not in board.failed:
             results.append(result)
             folders.append(job.path)

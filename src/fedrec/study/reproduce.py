@@ -15,6 +15,7 @@ from fedrec.runs.folder import make_folder, writing
 from fedrec.study.case import Line, run_seconds
 from fedrec.study.compare import Changed, Comparison, compare_cases
 from fedrec.study.formats import pipes, printed, spread
+from fedrec.study.ledger import Ledger
 from fedrec.study.looks import Look, drawn
 from fedrec.study.published import Published
 from fedrec.study.table import Figure
@@ -117,18 +118,23 @@ def reproduce(
     jobs: int | None = None,
     threads: int | None = None,
     only_finished: bool = False,
+    ledger: str | Path | None = None,
     changed: Changed = lambda board, said: None,
 ) -> Reproduction:
     """Make the runs that are missing, and lay them beside what was published; all is written to ``out``.
 
     ``quick``: one seed, ML-100K, and no run that takes more than three minutes. ``only_finished``: none is made, the
-    rows have the seeds that are there.
+    rows have the seeds that are there. ``ledger``: a file with the figures of finished runs, which are not made again;
+    those that are made are added.
     """
     aim, folder = target(name), border.path_of("out", out)
+    if ledger is not None and (aim.look is not None or aim.models):
+        raise FedrecError(f"{aim.name} looks at the runs themselves: --ledger is for tables, leave it out")
     comparison = compare_cases(
         aim.cases(quick), folder, 1 if quick else aim.seeds, jobs=jobs, threads=threads,
         longest=LONGEST if quick else None, keep_models=aim.models,
         only_finished=only_finished, changed=changed, tables=False,
+        ledger=None if ledger is None else Ledger(border.path_of("ledger", ledger)),
     )  # fmt: skip
     looks: dict[str, Look] = {}
     unseen = ""

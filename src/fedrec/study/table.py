@@ -124,12 +124,12 @@ def _rows(lines: Sequence[Line], baseline: str | None) -> list[Row]:
 def _differences(lines: Sequence[Line], baseline: str | None) -> dict[str, tuple[Paired, float]]:
     """Each line's difference to the baseline, paired over users and over the seeds that both have."""
     base = next((line for line in lines if line.case.name == baseline), None)
-    if base is None:
+    if base is None or not base.has_ranks:
         return {}
     tests: dict[str, Paired] = {}
     for line in lines:
         common = [seed for seed in line.seeds if seed in base.seeds]
-        if line is not base and common:
+        if line is not base and common and line.has_ranks:
             tests[line.case.name] = paired(line.at(common), base.at(common))
     corrected = holm([test.p for test in tests.values()])
     return {name: (test, p) for (name, test), p in zip(tests.items(), corrected, strict=True)}

@@ -1,0 +1,76 @@
+"""Figures of finished runs in one small file: a long table can be made over days, and on several machines.
+
+A line of JSON for each run, under the name of its folder, which changes with anything that decides its figures
+(``case.run_name``). It has what tables show of a run; nothing of single users is in it, and so there are no paired
+tests with such a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.files import exists, write
+from fedrec.runs.folder import writing
+from fedrec.study.board import Job
+from fedrec.study.case import finished, nearly_of
+
+# What tables read of a result.
+TOLD = (
+    "method", "data", "protocol", "seed", "preset", "engine", "rounds", "selected_round", "stopped", "validation",
+    "test", "seconds_per_round", "evaluate_seconds_per_round", "bytes_up_per_client", "bytes_down_per_client",
+    "peak_memory_mb", "users", "items", "leaks", "controls", "privacy", "versions",
+)  # fmt: skip
+DIGITS = 7
+
+
+class Ledger:
+    """What is known of runs by name. Whatever is noted is on disk at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, dict[str, Any]] = {}
+        if not exists(path):
+            return
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            self.known = {row["run"]: row for row in map(json.loads, filter(None, lines))}
+        except OSError as error:
+            raise FedrecError(f"cannot read the ledger {path}: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError):
+            raise FedrecError(
+                f"{path} is no ledger, or damaged: each of its lines is one run as JSON"
+            ) from None
+
+    def result(self, job: Job) -> dict[str, Any] | None:
+        return self.known.get(job.path.name)
+
+    def note(self, jobs: Iterable[Job]) -> None:
+        """Add those that are finished in their folders and not known yet."""
+        new = {
+            job.path.name: self._row(job, result)
+            for job in jobs
+            if job.path.name not in self.known and (result := finished(job.path)) is not None
+        }
+        if not new:
+            return
+        self.known |= new
+        lines = [json.dumps(self.known[name], separators=(",", ":")) for name in sorted(self.known)]
+        with writing(self.path.parent):
+            write(self.path, "\n".join(lines) + "\n")
+
+    def _row(self, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        told = {name: _short(result[name]) for name in TOLD if name in result}
+        return {"run": job.path.name, **told, "nearly": nearly_of(job.path, result)}
+
+
+def _short(value: Any) -> Any:
+    """Floats to so many digits as matter."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: _short(each) for name, each in value.items()}
+    return value
