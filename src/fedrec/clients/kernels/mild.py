@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,8 +48,8 @@ class MildClients:
     def _mild(self, shared: Arrays, tuned: Mapping[str, Rows]) -> dict[str, Rows]:
         kept = {}
         for name, (items, values) in tuned.items():
-            before = shared[name][items.items]
-            kept[name] = Rows(items, before + self.share * (values - before))
+            kept[name] = Rows(items, np.empty_like(values))
+            _keep_share(shared[name], items.items, values, self.share, kept[name].values)
         return kept
 
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
@@ -58,3 +60,11 @@ class MildClients:
 
     def score_all(self, shared: Arrays, part: RankingPart) -> Array:
         return self.base.score_all(shared, part)
+
+
+@nb.njit(cache=True, nogil=True)
+def _keep_share(table: Any, items: Any, tuned: Any, share: Any, out: Any) -> None:
+    for k in range(len(items)):
+        row = table[items[k]]
+        for j in range(len(row)):
+            out[k, j] = row[j] + share * (tuned[k, j] - row[j])
