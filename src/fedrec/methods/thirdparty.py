@@ -73,6 +73,8 @@ class ThirdParty(Service):
         _, codes = np.unique(introduced.tokens, return_inverse=True)
         self.tokens = Ragged(introduced.indptr, codes.astype(np.int32))
         self.near = neighbours(self.tokens, self.seed, self.asked)
+        self.links = np.zeros((len(codes), -(-self.most // 8)), np.uint8)  # of every token of every client
+        _match(*self.near, *self.tokens, int(codes.max(initial=0)) + 1, self.links)
         return {**held, VECTORS: introduced.arrays[TOLD].copy()}
 
     def give(self, held: Arrays, users: Ids) -> tuple[Arrays, Pull]:
@@ -83,7 +85,7 @@ class ThirdParty(Service):
             nearby[c, : len(near)] = held[VECTORS][near]
         longest = int(self.tokens.counts(users).max())
         links = np.zeros((len(users), longest, self.most), np.float32)
-        _link(users, *self.near, *self.tokens, int(self.tokens.items.max(initial=0)) + 1, links)
+        _unpack(users, self.tokens.indptr, self.links, links)
 
         def pull(upload: Upload, at: Ids) -> Total:
             total = summed(upload.without(TOLD), self.sums)
@@ -99,17 +101,26 @@ class ThirdParty(Service):
 
 
 @nb.njit(cache=True, nogil=True)
-def _link(users: Any, near_ptr: Any, near: Any, indptr: Any, tokens: Any, n_tokens: int, out: Any) -> None:
-    """out[c, r, k] = 1 where neighbour k of client c has its r-th token too."""
+def _match(near_ptr: Any, near: Any, indptr: Any, tokens: Any, n_tokens: int, out: Any) -> None:
+    """Bit k of a client's token: its neighbour k has that token too. Nobody's graph changes: found once."""
     place = np.full(n_tokens, -1, np.int64)
     mine = np.full(n_tokens, -1, np.int64)
-    for c in range(len(users)):
-        u = users[c]
+    for u in range(len(indptr) - 1):
         for at in range(indptr[u], indptr[u + 1]):
-            mine[tokens[at]] = c
-            place[tokens[at]] = at - indptr[u]
+            mine[tokens[at]] = u
+            place[tokens[at]] = at
         for k in range(near_ptr[u + 1] - near_ptr[u]):
             other = near[near_ptr[u] + k]
             for token in tokens[indptr[other] : indptr[other + 1]]:
-                if mine[token] == c:
-                    out[c, place[token], k] = 1
+                if mine[token] == u:
+                    out[place[token], k // 8] |= np.uint8(1 << (k % 8))
+
+
+@nb.njit(cache=True, nogil=True)
+def _unpack(users: Any, indptr: Any, links: Any, out: Any) -> None:
+    """out[c, r, k] = 1 where neighbour k of client c has its r-th token too."""
+    for c in range(len(users)):
+        first = indptr[users[c]]
+        for r in range(indptr[users[c] + 1] - first):
+            for k in range(out.shape[2]):
+                out[c, r, k] = np.float32((links[first + r, k // 8] >> (k % 8)) & 1)
