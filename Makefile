@@ -10,7 +10,7 @@ demo: .venv/installed
 	$(BIN)/python -m fedrec.cli.demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not published and not slow and not deploy and not ray"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not published and not slow and not deploy and not ray"
 
 slow-test: .venv/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow

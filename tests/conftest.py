@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
@@ -19,6 +26,23 @@ pytest.register_assert_rewrite("fedrec.testing")
 signal.signal(
     signal.SIGINT, signal.default_int_handler
 )  # what a shell starts with `&` would be deaf to Ctrl-C
+
+_compile = Dispatcher.compile
+
+
+def _compile_once(self: Any, sig: Any) -> Any:
+    """Of the processes that run tests the first to need a kernel compiles it; others wait and read its cache."""
+    if self._cache.cache_path is None:
+        return _compile(self, sig)
+    name = hashlib.sha256(f"{self._cache.cache_path} {self.py_func.__qualname__}".encode()).hexdigest()[:20]
+    with global_compiler_lock, contextlib.closing((LOCKS / name).open("w")) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return _compile(self, sig)
+
+
+LOCKS = Path(tempfile.gettempdir()) / "fedrec-test-locks"
+LOCKS.mkdir(exist_ok=True)
+Dispatcher.compile = _compile_once
 
 # The same examples each time, so that a change and not luck breaks the tests; `make fuzz` looks further.
 settings.register_profile("steady", deadline=None, max_examples=15, derandomize=True)

@@ -24,6 +24,7 @@ def small(tmp_path: Path) -> str:
     return str(tmp_path / "small.csv")
 
 
+@pytest.mark.slow
 def test_all_methods_and_the_page(
     tmp_path: Path, small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

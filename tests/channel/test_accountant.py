@@ -60,7 +60,7 @@ def test_sampling_costs_less_than_everyone_and_less_the_fewer_take_part() -> Non
     assert costs[0] > costs[1] > costs[2] > 0
 
 
-@pytest.mark.parametrize("sampled", [1.0, 0.2])
+@pytest.mark.parametrize("sampled", [1.0, pytest.param(0.2, marks=pytest.mark.slow)])
 def test_the_noise_that_is_found_spends_the_budget_and_no_more(sampled: float) -> None:
     if sampled < 1:
         pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")

@@ -74,7 +74,12 @@ LEARNS = {
 }
 
 
-@pytest.mark.parametrize("chain", LEARNS)
+LONG = ("gel over plgc", "plgc over gel")
+
+
+@pytest.mark.parametrize(
+    "chain", [pytest.param(c, marks=pytest.mark.slow) if c in LONG else c for c in LEARNS]
+)
 def test_chains_learn_the_two_tastes(chain: str) -> None:
     class Chained(OverFedMF):
         method: ClassVar[Federated] = LEARNS[chain]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from fedrec.data.load import load, split_name
@@ -31,6 +33,7 @@ PAIRS = {"lastfm-2k": 70_508, "filmtrust": 35_494, "tafeng": 504_437, "ml-100k":
 TIED = {"ml-100k": 415, "ml-1m": 2_544, "amazon-video": 2_216, "lastfm-2k": 659, "movietweetings-100k": 0}
 
 
+@cache
 def facts_of(name: str) -> dict:
     base, _ = split_name(name)
     if find(SOURCES[base]) is None:

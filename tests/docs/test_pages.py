@@ -78,7 +78,9 @@ FILES = [  # of publishers: the folder, the file, what is between columns, and h
 # Commands that speak to each other for as long as they run: tests/deploy and tests/ray start them.
 FEDERATIONS = ("deploy", "device", "node", "cluster")
 # Those that take longest: in `make slow-test`. What they show is on the front page too, or is one more method.
-LONG = {"docs/engines.md", "docs/tune.md", "docs/report.md"} | {page for page in PAGES if "/methods/" in page}
+LONG = {f"docs/{name}.md" for name in ("engines", "tune", "report", "compare", "privacy", "data")} | {
+    page for page in PAGES if "/methods/" in page
+}
 NEEDS = {
     "docs/report.md": "altair",
     "docs/privacy.md": "altair",

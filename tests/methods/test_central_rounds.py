@@ -96,7 +96,7 @@ def test_mf_takes_the_steps_of_adam(small_split: Split) -> None:
     np.testing.assert_allclose(held["items"][touched], start["items"].detach()[touched], atol=2e-4)
 
 
-@pytest.mark.parametrize("hidden", [(5,), (9, 4, 3)])
+@pytest.mark.parametrize("hidden", [(5,), pytest.param((9, 4, 3), marks=pytest.mark.slow)])
 def test_ncf_takes_the_steps_of_adam(hidden: tuple[int, ...], small_split: Split) -> None:
     """Two passes in batches are those of torch's Adam, weight decay included, and the scores those of its network."""
     torch = pytest.importorskip("torch")

@@ -33,6 +33,7 @@ def test_where_tastes_drift_recency_is_better() -> None:
     assert wilcoxon(recent - base, alternative="greater").pvalue < 0.001
 
 
+@pytest.mark.slow
 def test_where_the_order_is_noise_the_default_is_not_significantly_worse() -> None:
     data, rng = drifting(), np.random.default_rng(0)
     shuffled = np.concatenate([rng.permutation(data.items_of(user)) for user in range(data.n_users)])

@@ -126,7 +126,7 @@ def joint(number: int) -> Turns:
     return [("score", "bias", "items")]
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("epochs", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("batch_size", [16, 256])
 def test_pfedrec(few: Split, epochs: int, batch_size: int) -> None:
     method = PFedRec(dim=8, eta=5, epochs=epochs, batch_size=batch_size)
@@ -138,7 +138,7 @@ def test_fedmf(few: Split) -> None:
     check(method, few, by_hand(method, few, linear, joint, item_rate(method, few)))
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("epochs", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_fedncf(few: Split, epochs: int) -> None:
     method = FedNCF(dim=8, hidden=(6,), lr=0.5, eta=0.25, lr_layers=0.3, epochs=epochs, batch_size=32)
     layers = ("layer_w0", "layer_b0", "layer_w1", "layer_b1")

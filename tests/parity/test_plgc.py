@@ -35,6 +35,7 @@ LINEAR = {
     "fedmf+plgc+dualper": 0.5,
 }  # item rates
 NEURAL = ("fedncf+plgc", "fedncf+plgc+dualper", "fedneumf+plgc", "pfedrec+plgc with layers")
+RECON = pytest.param("fedrecon+plgc", marks=pytest.mark.slow)  # the slowest on the plain engine
 STRONG = {"plgc.redundancy": 0.05, "plgc.gamma": 0.1}  # what it adds must be seen
 
 
@@ -71,7 +72,7 @@ def test_compiled_equals_plain(name: str) -> None:
     assert_same_rows(plain, compiled)
 
 
-@pytest.mark.parametrize("name", ["fedmf+plgc", "fedrecon+plgc", "fedncf+plgc"])
+@pytest.mark.parametrize("name", ["fedmf+plgc", RECON, "fedncf+plgc"])
 @pytest.mark.parametrize(
     "values",
     [
@@ -120,7 +121,7 @@ def test_compiled_equals_plain_for_any_shape(
     fused.assert_same_arrays(*fused.both(made, parts, rounds=2, clients_per_round=cohort))
 
 
-@pytest.mark.parametrize("name", ["fedmf+plgc", "fedrecon+plgc", "fedncf+plgc"])
+@pytest.mark.parametrize("name", ["fedmf+plgc", RECON, "fedncf+plgc"])
 def test_clients_with_one_item_and_with_all_items(name: str) -> None:
     """The smallest client there is, and one that leaves nothing to draw as a negative."""
     runs = [[0, 1, 2], list(range(12)), [3, 4, 5, 6]]

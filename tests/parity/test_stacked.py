@@ -26,7 +26,7 @@ CASES = [
     ("fedrecon", {"batch_size": 16}),
     ("fedncf+dualper", {"batch_size": 32}),
     ("fedmf+recent", {"batch_size": 16}),
-    ("fedrap", {"batch_size": 16}),  # rates that decay, a loss that reads tables in other ways
+    ("fedrap", {"batch_size": 64, "epochs": 3}),  # rates that decay, a loss that reads tables in other ways
 ]
 
 

@@ -109,6 +109,7 @@ def test_words_name_the_best_and_hedge_what_is_not_certain(runs: Path) -> None:
     assert "leak" in said
 
 
+@pytest.mark.slow
 def test_a_comparison_says_its_baseline(runs: Path, tmp_path: Path) -> None:
     for name in ("fedmf-0", "pfedrec-0"):
         shutil.copytree(runs / name, tmp_path / name)
@@ -154,6 +155,7 @@ def test_cases_are_told_apart_by_what_differs(small: Interactions, tmp_path: Pat
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_yardstick_alone_has_no_sections_it_has_no_data_for(runs: Path, tmp_path: Path) -> None:
     text = report(runs / "popularity-0", tmp_path / "page.html").path.read_text("utf-8")
     assert re.findall(r'<figure id="[^"]*-(\w+)">', text) == ["accuracy", "ranks", "activity", "popularity"]
@@ -165,6 +167,7 @@ def test_titles_cannot_break_the_page(small: Interactions, runs: Path, tmp_path:
     assert "<title>&lt;/script&gt;&lt;b&gt;&amp;</title>" in text
 
 
+@pytest.mark.slow
 def test_privacy_is_drawn_where_an_epsilon_is_stated(runs: Path, tmp_path: Path) -> None:
     for name in ("fedmf-0", "pfedrec-0"):
         shutil.copytree(runs / name, tmp_path / name)
@@ -227,6 +230,7 @@ def test_a_damaged_run_is_one_sentence(
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_is_left_out_and_said_so(runs: Path, tmp_path: Path) -> None:
     for name in ("fedmf-0", "popularity-0"):
         shutil.copytree(runs / name, tmp_path / "all" / name)
@@ -279,6 +283,7 @@ def test_a_missing_extra_is_said(
     assert "pip install 'fedrec[report]'" in sentence
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_kept_leaves_its_figures_out(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "fedmf-0", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoint")
