@@ -264,3 +264,29 @@ def test_a_range_of_ones_own(tmp_path: Path) -> None:
 
     fields = Mine.model_fields
     assert [each for each in fields["eta"].metadata if isinstance(each, Search)] == [Search(2, 3)]
+
+
+def test_a_ledger_takes_a_search_elsewhere(small: Interactions, tmp_path: Path) -> None:
+    ledger, first = tmp_path / "fedmf.jsonl", [{"lr": 0.03}]
+
+    def search(out: str, trials: int, **how: Any) -> Tuned:
+        return tune(
+            "fedmf", small, trials=trials, out=tmp_path / out, ledger=ledger, first=first, **SMALL | how
+        )
+
+    here = search("here", 5)
+    heading, *rows = map(json.loads, ledger.read_text(encoding="utf-8").splitlines())
+    assert heading["about"]["method"] == "fedmf"
+    assert len(rows) == 5
+    assert not any("test" in row for row in rows)
+    elsewhere = search("elsewhere", 7)  # of which five are made
+    assert elsewhere.frame.head(5).equals(here.frame.head(5))
+    assert elsewhere.frame.equals(search("here", 7).frame)  # the sampler learned the same from both
+    assert elsewhere.settings == search("third", 7).settings
+    assert len(ledger.read_text(encoding="utf-8").splitlines()) == 8
+    with pytest.raises(FedrecError, match="trials of another search, with another rounds"):
+        search("other", 7, rounds=4)
+    ledger.write_text("{}", encoding="utf-8")
+    with pytest.raises(FedrecError, match="is no ledger of a search, or damaged"):
+        search("fourth", 7)
+    assert not (tmp_path / "fourth").exists()

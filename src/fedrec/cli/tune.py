@@ -51,6 +51,10 @@ def tune(
     out: Annotated[
         Path | None, typer.Option(help=escape("Folder of the study [default: one in runs/]."))
     ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="A file of what was tried: the search begins with its trials, new ones are added."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that share the study.")] = 1,
     threads: Annotated[int | None, typer.Option(help="Threads in all; trials do not depend on it.")] = None,
     json: Annotated[
@@ -70,12 +74,15 @@ def tune(
         "clients": clients,
     }
     options["first"] = [pairs(each.split(","), "--first", "lr=0.03,eta=400") for each in first or ()]
-    options |= {"eval_every": eval_every, "patience": patience, "out": out}
+    options |= {"eval_every": eval_every, "patience": patience, "out": out, "ledger": ledger}
     try:
         with _display() as heard:
             if jobs > 1:
                 tuned, _ = open_study(method, data, protocol, trials, **options)
-                _together(tuned, jobs, threads, heard)
+                try:
+                    _together(tuned, jobs, threads, heard)
+                finally:
+                    tuned.note()
             else:
                 tuned = search(method, data, protocol, trials, threads=threads, heard=heard, **options)
     except Interrupted as stop:

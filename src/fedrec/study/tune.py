@@ -25,6 +25,7 @@ from fedrec.runs.folder import make_folder, take_lock, writing
 from fedrec.study import space
 from fedrec.study.case import NO_MATTER
 from fedrec.study.trial import validated
+from fedrec.study.trials import TrialLedger
 
 if TYPE_CHECKING:
     import optuna
@@ -47,6 +48,12 @@ class Tuned:
     study: optuna.Study
     folder: Path
     wanted: int
+    ledger: TrialLedger | None = None
+
+    def note(self) -> None:
+        """Write down what was tried, where a ledger was asked for."""
+        if self.ledger is not None:
+            self.ledger.note(self.trials)
 
     @property
     def trials(self) -> list[Any]:
@@ -125,6 +132,7 @@ def tune(
     eval_every: int = 1,
     patience: int | None = None,
     out: str | Path | None = None,
+    ledger: str | Path | None = None,
     threads: int | None = None,
     heard: Heard = lambda tuned, said: None,
 ) -> Tuned:
@@ -132,19 +140,22 @@ def tune(
 
     The first trial has the defaults, those after it what ``first`` says.
     Trials that fall behind the median of others in the same round are stopped.
-    Started again, or in another process, it goes on with the same study.
+    Started again, or in another process, it goes on with the same study; with a ``ledger``, a file of what was
+    tried, on another machine too.
     """
     trials, threads = border.whole("trials", trials, 1), border.threads_or_all(threads)
     tuned, loaded = open_study(
         method, data, protocol, trials, settings=settings, preset=preset, first=first, rounds=rounds, seed=seed,
-        clients=clients, eval_every=eval_every, patience=patience, out=out,
+        clients=clients, eval_every=eval_every, patience=patience, out=out, ledger=ledger,
     )  # fmt: skip
     dimensions = space.space(method, tuned.fixed, tuned.config.settings)
     parts = split(loaded, tuned.config.protocol, tuned.config.seed)
     try:
         with writing(tuned.folder):
             while (begun := _ask(tuned, dimensions)) is not None:
-                heard(tuned, _try(tuned, parts, threads, *begun))
+                said = _try(tuned, parts, threads, *begun)
+                tuned.note()
+                heard(tuned, said)
     except _optuna().exceptions.StorageInternalError as error:  # what SQLite says of a disk without room
         said = getattr(error.__cause__, "orig", error)
         raise FedrecError(
@@ -157,7 +168,8 @@ def tune(
 
 def open_study(
     method: str, data: Any, protocol: str, trials: int, *, settings: Mapping[str, Any] | None,
-    out: str | Path | None, first: Sequence[Mapping[str, Any]] = (), **options: Any,
+    out: str | Path | None, first: Sequence[Mapping[str, Any]] = (), ledger: str | Path | None = None,
+    **options: Any,
 ) -> tuple[Tuned, Interactions]:  # fmt: skip
     """The study of a search, new or gone on with, checked; and the data."""
     optuna = _optuna()
@@ -174,6 +186,7 @@ def open_study(
         words = "+".join(Path(part).name for part in method.split("+"))
         out = Path("runs") / f"tune-{words}-{Path(asked).name}-{found.config.protocol.name}"
     folder = border.path_of("out", out)
+    known = None if ledger is None else TrialLedger(border.path_of("ledger", ledger), about)
     make_folder(folder)
     with _alone(folder), _quiet():
         try:
@@ -187,17 +200,22 @@ def open_study(
             raise FedrecError(
                 f"{folder / 'study.db'} is damaged or no study: choose another --out"
             ) from error
-        _same_or_new(study, about, begun, folder)
+        tried = [] if known is None else [row["parameters"] for row in known.rows]
+        _same_or_new(study, about, [values for values in begun if values not in tried], folder, known)
     rounds = found.config.rounds or 1
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=UNPRUNED, n_warmup_steps=rounds // 5)
-    return Tuned(found.config, asked, fixed, study, folder, trials), found.data
+    return Tuned(found.config, asked, fixed, study, folder, trials, known), found.data
 
 
-def _same_or_new(study: Any, about: dict[str, Any], first: list[dict[str, Any]], folder: Path) -> None:
+def _same_or_new(
+    study: Any, about: dict[str, Any], first: list[dict[str, Any]], folder: Path, known: TrialLedger | None
+) -> None:
     """A study goes on with what it was begun with, or it is another."""
     before = study.user_attrs.get("about")
     if before is None:
         study.set_user_attr("about", json.dumps(about, sort_keys=True))
+        if known is not None:
+            known.into(study)
         for values in first:
             study.enqueue_trial(values)
         return
