@@ -1,13 +1,45 @@
-"""FedAE keeps the contract."""
+"""FedAE and FedDAE keep the contract, and a gate that is closed leaves FedAE."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from fedrec.core.federated import Federated
+from fedrec.data.split import Split
 from fedrec.methods.fedae import FedAE
+from fedrec.methods.feddae import FedDAE
+from fedrec.simulate.simulation import Simulation
 from fedrec.testing import MethodContract
 
 
 class TestFedAE(MethodContract):
     method: ClassVar[Federated] = FedAE(hidden=8, lr=0.02)
+
+
+class TestFedDAE(MethodContract):
+    method: ClassVar[Federated] = FedDAE(hidden=8, lr=0.02, lr_own=0.1)
+
+
+def played(method: Federated, parts: Split) -> Simulation:
+    simulation = Simulation(method, parts, threads=1)
+    for _ in range(2):
+        simulation.play(evaluate=False)
+    return simulation
+
+
+def test_a_closed_gate_leaves_fedae(small_split: Split) -> None:
+    with_gate = played(FedDAE(hidden=8, share=1e-12), small_split)
+    without = played(FedAE(hidden=8), small_split)
+    for name in ("encoder", "decoder", "appeal"):
+        np.testing.assert_allclose(
+            with_gate.server.state.shared[name], without.server.state.shared[name], atol=1e-5, err_msg=name
+        )
+
+
+def test_the_own_encoder_moves_and_stays_on_its_device(small_split: Split) -> None:
+    simulation = played(FedDAE(hidden=8, lr_own=0.1), small_split)
+    state = simulation.clients.state
+    assert np.abs(state.lines["gate"] - state.lines["gate"][0]).max() > 0
+    assert not {"own", "own_offset", "gate"} & set(simulation.server.state.shared)

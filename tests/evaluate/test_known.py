@@ -122,7 +122,7 @@ def test_repeated_rows_count_once(small: Interactions) -> None:
 def test_a_method_says_whether_it_ranks_from_a_history(parts: Split, name: str) -> None:
     method = make(name)
     if isinstance(method, Federated):
-        expected = name in ("fedals", "fcf", "fedrecon", "fednext", "private-fedals", "fedae")
+        expected = name in ("fedals", "fcf", "fedrecon", "fednext", "private-fedals", "fedae", "feddae")
         assert ranks_from_history(method, parts.catalog) == expected
         simulation = Simulation(method, parts)
         assert isinstance(simulation.scorer(simulation.moment), FromHistory) == expected

@@ -28,6 +28,7 @@ METHODS = {
     "metamf": "fedrec.methods.metamf:MetaMF",
     "fedpergnn": "fedrec.methods.fedpergnn:FedPerGNN",
     "fedae": "fedrec.methods.fedae:FedAE",
+    "feddae": "fedrec.methods.feddae:FedDAE",
     "fcf": "fedrec.methods.fcf:FCF",
     "fedals": "fedrec.methods.fedals:FedALS",
     "private-fedals": "fedrec.methods.private_fedals:PrivateFedALS",

@@ -3,7 +3,7 @@
 Liang, Krishnan, Hoffman & Jebara, "Variational Autoencoders for Collaborative Filtering", WWW 2018 (its Mult-DAE),
 trained by one gradient per client and round and Adam on the server. It is the common core of what FedDAE (Li et al.,
 "Personalized Federated Collaborative Filtering: A Variational AutoEncoder Approach", AAAI 2025) personalises with a
-second encoder on each device and a gate between the two; those are not built here.
+second encoder on each device and a gate between the two (``feddae.py``).
 
 Two things are ours, so that a device holds touched rows only and never the whole catalogue: what dropout leaves is a
 random half of its items, and the sum over all items in the softmax is estimated from sampled negatives,
