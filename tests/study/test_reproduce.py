@@ -201,6 +201,9 @@ def test_a_ledger_has_the_figures_of_runs_that_are_gone(
         "fedrap-main", out=tmp_path / "elsewhere", ledger=ledger, jobs=1, only_finished=True
     )
     assert {row[-1] for row in more.rows[1:]} == {"1"}  # of several seeds
+    assert more.left_out == []
+    aimed("fedrap-main", few, monkeypatch, methods=[("fedmf", "", {}, {}), ("fcf", "", {}, {})])
+    assert again("elsewhere", only_finished=True).left_out == ["2 of the 4 figures are not finished so far"]
 
 
 def test_a_ledger_that_cannot_be(few: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

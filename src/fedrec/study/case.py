@@ -25,6 +25,7 @@ from fedrec.runs.folder import RunFolder, digest
 from fedrec.runs.history import read_history
 
 NEARLY = 0.99  # of the best validation figure: what a method costs to come so far is shown
+UNFINISHED = "not finished so far"
 K = 10  # length of the lists that are compared
 # What says where data came from and which fix of a version made the run: it decides no figure.
 NO_MATTER = ("fedrec", "preset", "data", "source", "load", "start_leaks")

@@ -24,7 +24,7 @@ from fedrec.runs import border
 from fedrec.runs.folder import RunFolder, make_folder, writing
 from fedrec.study import formats
 from fedrec.study.board import Board, Job
-from fedrec.study.case import Case, Line, finished, place, read_failure
+from fedrec.study.case import UNFINISHED, Case, Line, finished, place, read_failure
 from fedrec.study.grid import check, numbers, product, read_grid
 from fedrec.study.ledger import Ledger
 from fedrec.study.paired import holm, paired
@@ -253,7 +253,7 @@ def _line(
             failed = failed or str(error)
         failed = failed or board.failed.get(job) or str(read_failure(job.path).get("error", ""))
     if not results:
-        failed = failed or "not finished so far"
+        failed = failed or UNFINISHED
     note = f"{len(results)} of {len(jobs)} seeds" if results and len(results) < len(jobs) else ""
     return Line(case, results, folders, failed, note)
 

@@ -12,7 +12,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.files import write
 from fedrec.runs import border
 from fedrec.runs.folder import make_folder, writing
-from fedrec.study.case import Line, run_seconds
+from fedrec.study.case import UNFINISHED, Line, run_seconds
 from fedrec.study.compare import Changed, Comparison, compare_cases
 from fedrec.study.formats import pipes, printed, spread
 from fedrec.study.ledger import Ledger
@@ -60,11 +60,15 @@ class Reproduction:
 
     @property
     def left_out(self) -> list[str]:
-        return [
+        """What the rows lack, and why."""
+        lines = self.comparison.lines
+        found = [
             f"{line.case.name} on {line.case.data_name}, {line.case.protocol_name}: {line.failed}"
-            for line in self.comparison.lines
-            if line.failed
+            for line in lines
+            if line.failed and line.failed != UNFINISHED
         ]
+        rest = sum(line.failed == UNFINISHED for line in lines)
+        return [*found, f"{rest} of the {len(lines)} figures are {UNFINISHED}"] if rest else found
 
     @property
     def seconds(self) -> float:
