@@ -22,6 +22,7 @@ from fedrec.clients.kernels.steps_mixed import step_mixed, weigh
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 from fedrec.core.ragged import Ids
+from fedrec.core.rounding import Added, add_rows
 from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
@@ -62,13 +63,14 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Filled in. ``sums`` of the rows' moves (empty: they are kept one by one). ``lines`` are items to score afterwards
-    with the client's own rows (empty: none).
+    """Filled in. ``sums`` of the rows' moves, or of these in whole numbers (both empty: they are kept one by one).
+    ``lines`` are items to score afterwards with the client's own rows (empty: none).
 
     ``kept_*``: the client's touched items and its rows afterwards (empty: not kept).
     """
 
     sums: Array
+    added: Added
     losses: Array
     finite: NDArray[np.bool_]
     lines: NDArray[np.int32]
@@ -176,6 +178,8 @@ def train_shard(
         np.empty(most, F), np.empty(most, F), np.empty(min(rule.batch, most), F),
         np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
     )  # fmt: skip
+    steps, words = out.added.steps, out.added.words
+    moves = np.empty((most if len(words) else nothing, dim), F)
     beside: Any = None
     if mixing is not None:
         beside = make_beside(mixing, most, min(rule.batch, most), dim, nothing, dim, nothing)
@@ -235,7 +239,13 @@ def train_shard(
                     sums[item, j] += weight * (table[row, j] - items_table[item, j])
             if mixing is not None:
                 mixing.weights[c] = beside.a[0]
-            sent += rows
+            if len(words):
+                for row in range(rows):
+                    prefetch(words, touched[row])
+                    for j in range(dim):
+                        moves[row, j] = table[row, j] - items_table[touched[row], j]
+                out.added.fits[c] = add_rows(words, touched[:rows], moves[:rows], weight, steps)
+            sent += rows if len(words) == 0 or out.added.fits[c] else 0
         else:  # dropped: the device is as before the round
             for j in range(dim):
                 w[j] = vectors[c, j]
