@@ -109,7 +109,9 @@ class Clients:
         self.setting, self.engine = setting, choose_engine(engine, setting)
         self.tuned = tuned_tables(method, catalog) if keeps_tuned else []
         self.state = begin(self.slots, len(data), seed, self.tuned)
-        self.untouched = not any(stage.at_device for stage in self.channel)  # what leaves is what was computed
+        self.untouched = not any(
+            stage.at_device for stage in self.channel
+        )  # what leaves is what was computed
         self.looked_at = bool(self.grid) or not self.untouched  # one by one
         self._pending: Pending | None = None
         self._rehearsal: Rehearsal | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.core.compiled import part
+from fedrec.core.prefetch import AHEAD, prefetch
 
 NOT, SLOWLY, QUICKLY = range(3)  # how a client's numbers can be rounded
 QUICK = 2.0**30  # steps up to which a number is rounded in 32 bits, which becomes vector code
@@ -37,7 +38,7 @@ NOWHERE = Added(Steps(1.0, 0.0), np.zeros((0, 0), np.int64), np.zeros(0, np.bool
 @part()
 def largest(values: Any) -> Any:
     """The largest size in a table; not a number where one is none. Sizes compare like the whole numbers they are stored
-    as, in which no order of comparing matters."""
+    as, for which no order of comparing matters."""
     most = np.int32(0)
     for row in range(values.shape[0]):
         for j in range(values.shape[1]):
@@ -55,27 +56,43 @@ def how_rounded(size: Any, weight: Any, steps: Steps) -> int:
 
 
 @part()
-def add_rounded(words: Any, values: Any, weight: Any, scale: float, how: int) -> None:
-    """Add a line of numbers to one of words; halves go to the even step."""
-    factor = np.float64(weight) * scale
-    if how == QUICKLY and weight == 1:  # to a power of two as exact in 32 bits
-        scale_32 = np.float32(scale)
-        for j in range(len(values)):
-            words[j] += np.int64(np.int32(np.rint(values[j] * scale_32)))
-    elif how == QUICKLY:
-        for j in range(len(values)):
-            words[j] += np.int64(np.int32(np.rint(np.float64(values[j]) * factor)))
-    else:
-        for j in range(len(values)):
-            words[j] += np.int64(np.rint(np.float64(values[j]) * factor))
+def add_moves(words: Any, items: Any, rows: Any, table: Any, reach: Any, weight: Any, steps: Steps) -> bool:
+    """Add how far a client's rows moved from those of a table, all or none: whether they had room.
+
+    ``reach`` is the largest size in the table. Halves go to the even step.
+    """
+    how = how_rounded(largest(rows) + reach, weight, steps)
+    if how != QUICKLY:  # look closer
+        moves = np.empty_like(rows)
+        for row in range(len(items)):
+            for j in range(rows.shape[1]):
+                moves[row, j] = rows[row, j] - table[items[row], j]
+        how = how_rounded(largest(moves), weight, steps)
+        if how == NOT:
+            return False
+    factor, factor_32 = np.float64(weight) * steps.scale, np.float32(steps.scale)
+    for row in range(len(items)):
+        prefetch(words, items[min(row + AHEAD, len(items) - 1)])
+        mine, before, sums = rows[row], table[items[row]], words[items[row]]
+        if how == QUICKLY and weight == 1:  # a power of two is as exact in 32 bits
+            for j in range(len(mine)):
+                sums[j] += np.int64(np.int32(np.rint((mine[j] - before[j]) * factor_32)))
+        elif how == QUICKLY:
+            for j in range(len(mine)):
+                sums[j] += np.int64(np.int32(np.rint(np.float64(mine[j] - before[j]) * factor)))
+        else:
+            for j in range(len(mine)):
+                sums[j] += np.int64(np.rint(np.float64(mine[j] - before[j]) * factor))
+    return True
 
 
 @part()
-def add_rows(words: Any, items: Any, rows: Any, weight: Any, steps: Steps) -> bool:
-    """Add a client's rows to those of its items, all or none: whether they had room."""
-    how = how_rounded(largest(rows), weight, steps)
-    if how == NOT:
-        return False
-    for row in range(len(items)):
-        add_rounded(words[items[row]], rows[row], weight, steps.scale, how)
-    return True
+def add_multiple(words: Any, line: Any, times: Any, scale: float, how: int) -> None:
+    """Add a line of numbers, each times another number, to a line of words."""
+    if how == QUICKLY:
+        factor = np.float32(scale)
+        for j in range(len(line)):
+            words[j] += np.int64(np.int32(np.rint(times * line[j] * factor)))
+    else:
+        for j in range(len(line)):
+            words[j] += np.int64(np.rint(np.float64(times * line[j]) * scale))

@@ -11,7 +11,8 @@ import numba as nb
 import numpy as np
 
 from fedrec.core.factors import FASTMATH
-from fedrec.core.rounding import NOT, Added, add_rounded, how_rounded, largest
+from fedrec.core.prefetch import prefetch
+from fedrec.core.rounding import NOT, Added, add_multiple, how_rounded, largest
 
 ONE = np.float32(1)
 
@@ -39,13 +40,14 @@ def add_whole(
 ) -> None:  # fmt: skip
     """Add what each client asks times w, w wᵀ, and 1 for each positive (where ``senders`` has room), in whole steps."""
     steps, words, d = added.steps, added.words, w.shape[1]
-    line = np.empty(d, np.float32)
     upper = np.zeros((d, d), np.int64)  # w wᵀ is the same below its diagonal
     for c in range(len(users)):
         if not finite[c]:
             continue
         mine = asked[starts[c] : starts[c + 1]]
-        long = largest(w[c : c + 1])  # rounding keeps order: the largest product is that of the largest factors
+        long = largest(
+            w[c : c + 1]
+        )  # rounding keeps order: the largest product is that of the largest factors
         how = how_rounded(long * long, ONE, steps)
         how = min(how, how_rounded(largest(mine.reshape(1, -1)) * long, ONE, steps))
         added.fits[c] = how != NOT
@@ -53,15 +55,12 @@ def add_whole(
             continue
         first = indptr[users[c]]
         for r in range(len(mine)):
-            for k in range(d):
-                line[k] = mine[r] * w[c, k]
-            add_rounded(words[items[first + r]], line, ONE, steps.scale, how)
+            prefetch(words, items[first + min(r + 4, len(mine) - 1)])
+            add_multiple(words[items[first + r]], w[c], mine[r], steps.scale, how)
             if len(senders):
                 senders[items[first + r]] += np.int64(steps.scale)
         for i in range(d):
-            for k in range(i, d):
-                line[k] = w[c, i] * w[c, k]
-            add_rounded(upper[i, i:], line[i:], ONE, steps.scale, how)
+            add_multiple(upper[i, i:], w[c, i:], w[c, i], steps.scale, how)
     for i in range(d):
         for k in range(i, d):
             outer[i, k] += upper[i, k]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
-from fedrec.clients.kernels.ages import ages_of
 from fedrec.clients.gathering import Whole
+from fedrec.clients.kernels.ages import ages_of
 from fedrec.clients.kernels.asking import add_whole, ask
 from fedrec.clients.kernels.conjugate import solve_block
 from fedrec.clients.kernels.nextitem import NextItems

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fedrec.clients.engine import WILD
 from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.kept import Kept, lay_over
-from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps_additive import step
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
+from fedrec.core.prefetch import AHEAD, prefetch
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
 from fedrec.core.slots import Array
