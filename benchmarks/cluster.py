@@ -6,11 +6,13 @@
     python benchmarks/cluster.py need                     # on paper: 100 million clients × 10 million items
 
 Needs Ray (pip install 'fedrec[ray]'). Rounds are without validation. Seconds are of the clock, the fastest round
-counts; memory is what workers and the driver have to themselves at most, with Ray's own processes beside it.
+counts. Memory is that of the driver and all processes it began, Ray's own among them, what they share counted once
+(their PSS), looked at every second.
 """
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,12 +34,27 @@ FIXED = [parse("fixed")]
 
 
 def memory(process: int) -> float:
-    """Megabytes that a process has to itself at this moment: what it shares with others is not counted."""
+    """Megabytes of a process at this moment, of what it shares with others its part."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
+
+
+class Watch(threading.Thread):
+    """The most that this process and all it began hold at once, in megabytes."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most = 0.0
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            held = sum(memory(process) for process in {os.getpid(), *descendants(os.getpid())})
+            self.most = max(self.most, held)
+            time.sleep(1)
 
 
 def processor(process: int) -> float:
@@ -113,28 +130,26 @@ def large(
     store: int = 400,
 ) -> None:
     """One round on a made world that the driver never holds."""
-    rows = interactions or 20 * users
+    rows, watch = interactions or 20 * users, Watch()
     name = f"scalable-{users}-{items}-{rows}"
     start = time.perf_counter()
     crew: Any = hire(f"ray,count={workers},store={store}", Loading(name, {}, STRICT, 0), 1)
-    ready = time.perf_counter() - start
+    ready, loading = time.perf_counter() - start, watch.most
     hands = crew.carrier.ray.get([actor.process.remote() for actor in crew.carrier.actors])
     for method in methods:
+        watch.most = 0.0
         simulation = Simulation(make(method, {"dim": dim}), crew.outline, channel=FIXED, crew=crew)
         simulation.warm_up()
         busy = sum(map(processor, hands))
         record = simulation.play(evaluate=False)
         busy = sum(map(processor, hands)) - busy
-        others = descendants(os.getpid()) - set(hands)
         said = {
             "data": name, "method": method, "workers": workers, "loaded_seconds": round(ready, 1),
             "round_seconds": round(record.fit_seconds, 1), "loss": record.loss, "clients": record.clients,
             "workers_cpu_seconds": round(busy, 1), "cpu_ns_per_row": round(1e9 * busy / rows),
-            "workers_peak_mb": [round(peak(hand)) for hand in hands],
-            "driver_peak_mb": round(peak(os.getpid())),
-            "ray_mb": round(sum(memory(process) for process in others)),
+            "loading_mb": round(loading), "round_mb": round(watch.most),
+            "workers_peak_mb": [round(peak(hand)) for hand in hands], "driver_peak_mb": round(peak(os.getpid())),
         }  # fmt: skip
-        said["all_mb"] = sum(said["workers_peak_mb"]) + said["driver_peak_mb"] + said["ray_mb"] + store
         print(json.dumps(said), flush=True)
     crew.close()
 
