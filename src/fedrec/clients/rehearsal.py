@@ -70,12 +70,12 @@ class Rehearsal:
 def with_gains(fitted: Fitted, name: str, gains: Array, grid: Grid | None) -> Fitted:
     """What leaves the devices of a block, with what their guesses gained."""
     mine = gains[fitted.finite]
-    if fitted.fits is not None and grid is not None:  # whole numbers; a gain is at most 1, and has room
-        fitted.sent.sums[name] += grid.encode(gains[fitted.fits]).sum(axis=0)
-        return fitted
     if isinstance(fitted.sent, Upload):
         return replace(fitted, sent=replace(fitted.sent, dense={**fitted.sent.dense, name: mine}))
-    fitted.sent.sums[name] = mine.sum(axis=0, dtype=np.float32)
+    if fitted.fits is not None and grid is not None:  # a gain is at most 1: it has room
+        fitted.sent.sums[name] += grid.encode(gains[fitted.fits]).sum(axis=0)
+    else:
+        fitted.sent.sums[name] = mine.sum(axis=0, dtype=np.float32)
     return fitted
 
 
