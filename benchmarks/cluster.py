@@ -155,9 +155,9 @@ def large(
 
 
 # Core nanoseconds of a round per interaction (100 thousand clients and items, one worker), and numbers of a row.
-COSTS = {"fedmf": (4000, 32), "fedrap": (9000, 32), "fedals": (1200, 33)}
+COSTS = {"fedmf": (750, 32), "fedrap": (4800, 32), "fedals": (500, 33)}
 LARGEST = 1 << 25  # numbers of a block's single uploads, as in clients.py
-ZEROED = 2e9  # bytes a second of fresh memory that a thread fills with zeros
+READ = 4e9  # bytes a second that a thread reads where all of them do
 
 
 @app.command()
@@ -175,26 +175,24 @@ def need(
     for method, (core, width) in COSTS.items():
         table, sums = 4 * items * width, 8 * items * width
         data = rows * 8 + users * 40  # items in both orders; ends and keys
-        numbers = 5 * rows * width
         state = {"fedmf": 12 * (width + 1) * users, "fedals": 4 * width * users}.get(method, 0)
         if method == "fedrap":  # a row of every item met, and of every negative of every round
             state = users * (8 * (width + 1) + per_user * (1 + 4 * rounds) * (4 * width + 8))
-        if method == "fedals":
-            numbers = rows * width + users * width * width
-        blocks = max(numbers / LARGEST, 64)
+        blocks = 0.0 if method == "fedals" else max(5 * rows * width / LARGEST, 64)  # each reads the table once
+        rows_of_a_block = 4 * LARGEST if method == "fedrap" else 0
         said = {
             "method": method,
             "worker_gb": (data + state) / workers
             + 2 * table
-            + sums * (threads + 1)
-            + threads * (table + 12 * LARGEST),
+            + sums * (threads + 1)  # and what is on its way to the driver
+            + threads * (5 * items + rows_of_a_block),
             "validation_gb": users * 800 / workers,
             "driver_gb": 4 * table + 2 * sums,
             "network_gb": workers * (table + sums),
         }
         said = {name: round(value / 1e9, 1) if name != "method" else value for name, value in said.items()}  # type: ignore[operator,call-overload]
         said["train_seconds"] = round(rows * core * 1e-9 / (workers * threads), 1)
-        said["zero_seconds"] = round(blocks * table / ZEROED / (workers * threads), 1)
+        said["blocks_seconds"] = round(blocks * table / READ / (workers * threads), 1)
         said["network_seconds"] = round(workers * (table + sums) / network, 1)
         print(json.dumps(said))
 
