@@ -178,7 +178,9 @@ def need(
         state = {"fedmf": 12 * (width + 1) * users, "fedals": 4 * width * users}.get(method, 0)
         if method == "fedrap":  # a row of every item met, and of every negative of every round
             state = users * (8 * (width + 1) + per_user * (1 + 4 * rounds) * (4 * width + 8))
-        blocks = 0.0 if method == "fedals" else max(5 * rows * width / LARGEST, 64)  # each reads the table once
+        blocks = (
+            0.0 if method == "fedals" else max(5 * rows * width / LARGEST, 64)
+        )  # each reads the table once
         rows_of_a_block = 4 * LARGEST if method == "fedrap" else 0
         said = {
             "method": method,

@@ -36,7 +36,9 @@ def answer(listening: socket.socket, words: bytes) -> threading.Thread:
     return thread
 
 
-def test_who_says_nothing_is_not_waited_for(listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_nothing_is_not_waited_for(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(onray, "PATIENCE", 0.2)
     with pytest.raises(FedrecError, match=r"no Ray cluster answers at 127\.0\.0\.1:\d+ \(timed out\)"):
         onray._answers(at(listening))
