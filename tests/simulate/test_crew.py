@@ -105,6 +105,30 @@ def test_any_number_of_workers_ends_with_the_same_bits(name: str, tmp_path: Path
     assert held(tmp_path / "0") == held(tmp_path / "1") == held(tmp_path / "2")
 
 
+@pytest.mark.parametrize("share", [None, 0.3])
+@pytest.mark.parametrize("name", ["pfedrec", "fedrap", "fedals", "fedmf", "plain fedncf"])
+def test_every_team_of_every_number_of_threads_has_the_bits_of_one_process(
+    name: str, share: float | None, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"seed": 1, "channel": CHANNEL, "clients_per_round": share}
+    options |= {"engine": "plain"} if name.startswith("plain") else {}
+    method = make(name.split()[-1], {"dim": 8})
+    parts, loading = (
+        split(scalable(USERS, ITEMS, ROWS), "strict", 1),
+        Loading(WORLD, {}, protocol("strict"), 1),
+    )
+    found = set()
+    for threads in (1, 2):
+        teams = [None, *(Crew(Here(workers), loading, threads) for workers in (1, 2, 3, 5))]
+        for crew in teams:
+            held_by = parts if crew is None else crew.outline
+            simulation = Simulation(method, held_by, threads=threads, crew=crew, **options)
+            lines = played(simulation, 2)
+            simulation.save(tmp_path / "state")
+            found.add((repr(lines), held(tmp_path / "state")))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("name", ["pfedrec", "fedrap of some"])
 @pytest.mark.parametrize("saved", [None, 1, 2])
 def test_a_lost_worker_is_replaced_and_what_it_did_is_done_again(

@@ -7,6 +7,7 @@ and answers with ``Reply``s; held-out items are no business of it: who evaluates
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from fedrec.channel.secure import grid_of
 from fedrec.channel.stage import Draw, Stage, sent_through
 from fedrec.clients.choose import choose_engine
 from fedrec.clients.engine import Engine, Fitted, RankingPart, Setting, Wish
-from fedrec.clients.gathering import Gathering
+from fedrec.clients.gathering import Gathering, Whole
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.rehearsal import Rehearsal, with_gains, without_newest
 from fedrec.clients.save import load_state, save_state
@@ -108,7 +109,10 @@ class Clients:
         self.setting, self.engine = setting, choose_engine(engine, setting)
         self.tuned = tuned_tables(method, catalog) if keeps_tuned else []
         self.state = begin(self.slots, len(data), seed, self.tuned)
-        self.looked_at = bool(self.grid) or any(stage.at_device for stage in self.channel)  # one by one
+        self.untouched = not any(
+            stage.at_device for stage in self.channel
+        )  # what leaves is what was computed
+        self.looked_at = bool(self.grid) or not self.untouched  # one by one
         self._pending: Pending | None = None
         self._rehearsal: Rehearsal | None = None
 
@@ -179,18 +183,25 @@ class Clients:
         if rehearsal is None:
             self._rehearsal = None  # over: what it holds is as large as the data
         engine = self.engine if rehearsal is None else rehearsal.engine
-        together = Gathering(self.grid, self.uploads.arrays) if self.grid and asked.gathered else None
+        together = None
+        if self.grid and asked.gathered:
+            together = Gathering(self.grid, self.uploads.arrays, self.setting.catalog.n_users)
 
         def work(block: Ids) -> tuple[Fitted, Reply]:
+            with nullcontext() if together is None else together.lent() as whole:
+                return work_into(block, whole)
+
+        def work_into(block: Ids, whole: Whole | None) -> tuple[Fitted, Reply]:
             lines = None if asked.lines is None else asked.lines(block)
-            wish = Wish(asked.single or self.looked_at, wants_rows, lines)
+            added = whole if self.untouched and not asked.single else None
+            wish = Wish(asked.single or self.looked_at, wants_rows, lines, added)
             fitted = engine.fit(broadcast, self.state, block, plan, wish)
             if self.trials is not None:
                 gains = np.zeros((len(block), len(self.trials.choices)), np.float32)
                 if rehearsal is not None and withheld <= self.trials.guesses:
                     gains = rehearsal.gains(broadcast, self.state, block)
-                fitted = with_gains(fitted, self.trials.gains, gains)
-            reply = self._reply(broadcast.round, fitted, together)
+                fitted = with_gains(fitted, self.trials.gains, gains, self.grid)
+            reply = self._reply(broadcast.round, fitted, whole)
             return fitted, receive(reply, block) if receive else reply
 
         for fitted, reply in in_order(work, self.blocks(users, engine), self.threads):
@@ -218,7 +229,7 @@ class Clients:
         """The round does not count: devices stay as they were before it."""
         self._pending = None
 
-    def _reply(self, round: int, fitted: Fitted, together: Gathering | None = None) -> Reply:
+    def _reply(self, round: int, fitted: Fitted, whole: Whole | None = None) -> Reply:
         """What leaves the devices of a block: declared arrays after the channel's half on the device, and sums."""
         finite, sent, rows = fitted.finite, fitted.sent, fitted.rows_sent
         label, declared = self.method.label, self.uploads.arrays
@@ -226,7 +237,9 @@ class Clients:
             sent, rows = sent.without_items(), 0  # which rows were touched is nobody's business
         check_sent(label, sent, self.slots, declared)
         users = fitted.users[finite]
-        if isinstance(sent, Upload) and self.looked_at and declared:
+        if fitted.fits is not None:  # it has been added
+            users, sent = fitted.users[fitted.fits], Total({})
+        elif isinstance(sent, Upload) and self.looked_at and declared:
             keys = self.data.keys[users]
             uploads = self.uploads.at(round, self.expected)
             sent = sent_through(self.channel, sent, uploads, self.setting.secret, round, keys, self.draw)
@@ -234,8 +247,8 @@ class Clients:
             kept = sent.finite() if self.grid is None else self.grid.fits(sent, self.setting.catalog.n_users)
             sent, users = sent.only(kept), users[kept]
             rows = len(sent.items.items)
-            if together is not None:
-                together.add(sent)
+            if whole is not None:
+                whole.add(sent)
                 sent = Total({})
             elif self.grid is not None:
                 sent = self.grid.summed(sent, declared)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.clients.gathering import Whole
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import OwnRows, Rows
 from fedrec.core.errors import FedrecError
@@ -62,6 +63,7 @@ class Wish:
     single: bool = False  # uploads one by one, not their sum
     rows: bool = True  # the tuned rows
     lines: NDArray[np.int32] | None = None  # scores of a line of items per client, with tuned rows
+    whole: Whole | None = None  # single uploads may be added to it instead of being answered
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Fitted:
     rows: dict[str, Rows] | None  # tuned rows, where wished for
     scores: Array | None
     seconds: tuple[float, float]  # training, ranking
+    fits: NDArray[np.bool_] | None = None  # whose uploads had room, where they were added to whole numbers
 
 
 class Engine(Protocol):

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedrec.clients.engine import Engine, Fitted, Setting
 from fedrec.clients.state import DeviceState
+from fedrec.core.fixed import Grid
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.rng import client_key, stream, uniform
@@ -66,12 +67,15 @@ class Rehearsal:
         return gains
 
 
-def with_gains(fitted: Fitted, name: str, gains: Array) -> Fitted:
+def with_gains(fitted: Fitted, name: str, gains: Array, grid: Grid | None) -> Fitted:
     """What leaves the devices of a block, with what their guesses gained."""
     mine = gains[fitted.finite]
     if isinstance(fitted.sent, Upload):
         return replace(fitted, sent=replace(fitted.sent, dense={**fitted.sent.dense, name: mine}))
-    fitted.sent.sums[name] = mine.sum(axis=0, dtype=np.float32)
+    if fitted.fits is not None and grid is not None:  # a gain is at most 1: it has room
+        fitted.sent.sums[name] += grid.encode(gains[fitted.fits]).sum(axis=0)
+    else:
+        fitted.sent.sums[name] = mine.sum(axis=0, dtype=np.float32)
     return fitted
 
 

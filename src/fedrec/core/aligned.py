@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec.core.slots import Array
 
@@ -10,16 +13,23 @@ LINE = 64  # bytes
 
 
 def empty(shape: tuple[int, ...]) -> Array:
-    size = 4 * int(np.prod(shape))
-    room = np.empty(size + LINE, np.uint8)
-    start = -room.ctypes.data % LINE
-    return room[start : start + size].view(np.float32).reshape(shape)
+    return _within(np.empty(4 * int(np.prod(shape)) + LINE, np.uint8), np.float32, shape)
 
 
 def zeros_like(table: Array) -> Array:
     made = empty(table.shape)
     made[...] = 0
     return made
+
+
+def no_words(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Whole numbers, all zero."""
+    return _within(np.zeros(8 * int(np.prod(shape)) + LINE, np.uint8), np.int64, shape)
+
+
+def _within(room: NDArray[np.uint8], kind: type, shape: tuple[int, ...]) -> NDArray[Any]:
+    start = -room.ctypes.data % LINE
+    return room[start : len(room) - LINE + start].view(kind).reshape(shape)
 
 
 def aligned(table: Array) -> Array:

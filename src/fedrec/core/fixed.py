@@ -15,7 +15,9 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec.core.aligned import no_words
 from fedrec.core.errors import FedrecError
+from fedrec.core.rounding import Steps
 from fedrec.core.slots import Array, Slot
 from fedrec.core.upload import Total, Upload
 
@@ -53,6 +55,10 @@ class Grid:
         signed = np.asarray(words, np.int64) << spare >> spare
         return (signed * (1 / self.scale)).astype(np.float32)
 
+    def steps(self, clients: int) -> Steps:
+        """The same for compiled code, where so many clients may send."""
+        return Steps(self.scale, self.most(clients))
+
     # -- uploads -------------------------------------------------------------------------------
 
     def fits(self, upload: Upload, clients: int) -> NDArray[np.bool_]:
@@ -86,7 +92,7 @@ class Grid:
         total.clients += upload.clients
 
     def empty(self, declared: dict[str, Slot]) -> Total:
-        words: dict[str, Any] = {n: np.zeros(s.shape, np.int64) for n, s in declared.items()}
+        words: dict[str, Any] = {n: no_words(s.shape) for n, s in declared.items()}
         return Total(words)
 
     def opened(self, total: Total) -> Total:

@@ -24,6 +24,8 @@ PATIENCE = 5.0  # seconds until an address has answered
 TRIES = 3  # to start Ray
 STORE = 512  # megabytes of objects, where Ray is started here
 MEGABYTE = 1 << 20
+SETTINGS = b"\x04"  # the kind of an HTTP/2 frame, after three bytes of its length
+FIRST_WORDS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)
 
 
 def library() -> Any:
@@ -196,11 +198,15 @@ def patiently(start: Callable[[], Any], undo: Callable[[], Any] = lambda: None) 
 
 
 def _answers(address: str) -> None:
-    """Ray itself would try for a minute."""
+    """Ray itself would try for minutes. It speaks HTTP/2, whose first words are answered by settings at once."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), PATIENCE):
-            return
+        with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as line:
+            if os.environ.get("RAY_USE_TLS") == "1":
+                return
+            line.sendall(FIRST_WORDS)
+            if line.recv(4)[3:] != SETTINGS:
+                raise OSError("what is there does not speak like Ray")
     except (OSError, ValueError) as error:
         why = "it is not HOST:PORT" if isinstance(error, ValueError) else str(error)
         raise FedrecError(

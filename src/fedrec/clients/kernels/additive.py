@@ -31,6 +31,7 @@ from fedrec.core.optim import DecayingSGD
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.recency import ALIKE
 from fedrec.core.rng import stream
+from fedrec.core.rounding import NOWHERE
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
 from fedrec.data.negatives import NEGATIVES, SHUFFLE
@@ -106,12 +107,15 @@ class AdditiveClients:
         form, shared = self.form, broadcast.shared
         common = shared[form.common] if form.common else self.nothing
         store = state.rows[form.personal] if form.personal else self.no_rows
-        personal, single = form.personal is not None and wish.rows, wish.single
-        total = Total({form.common: zeros_like(common)} if form.common else {})
+        personal, whole = form.personal is not None and wish.rows, wish.whole if form.common else None
+        single = wish.single and whole is None
+        sums = self.nothing if wish.single else zeros_like(common)
+        total = Total({form.common: sums} if form.common else {})
         vectors, biases = state.lines[form.vector][users], state.lines[form.bias][users]
         room = int(self.sizes[users].sum()) if personal or single else 0
         out = Outcome(
-            sums=total.sums[form.common] if form.common else self.nothing,
+            sums=sums,
+            added=whole.added(form.common, len(users)) if whole and form.common else NOWHERE,
             losses=np.zeros(len(users), np.float32),
             finite=np.ones(len(users), np.bool_),
             kept_ptr=np.zeros(len(users) + 1 if room else 0, np.int64),
@@ -127,7 +131,9 @@ class AdditiveClients:
         lines = {form.vector: vectors, form.bias: biases}
         items = Ragged(out.kept_ptr, out.kept_items[: out.kept_ptr[-1]]) if room else Ragged(*_NO_ITEMS)
         answer: Upload | Total = total
-        if single:
+        if whole is not None:
+            answer = whole.counted(np.ones(int(out.added.fits.sum()), np.float32))
+        elif single:
             moves = {form.common: out.kept_moves[: len(items.items)]} if form.common else {}
             answer = Upload(items, moves, {}, np.ones(len(users), np.float32)).only(out.finite)
             answer = answer.moved() if self.setting.uploads.moved_rows else answer
@@ -141,8 +147,9 @@ class AdditiveClients:
         scores = None if wish.lines is None else self.score(shared, part, wish.lines)
         seconds = (trained - start, time.perf_counter() - trained)
         return Fitted(
-            users, lines, out.losses, out.finite, answer, sent, own if wish.rows else None, scores, seconds
-        )
+            users, lines, out.losses, out.finite, answer, sent, own if wish.rows else None, scores, seconds,
+            None if whole is None else out.added.fits,
+        )  # fmt: skip
 
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
         """A device ranks with its own vector, and its personal rows unless the common ones are asked for."""

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.store import RowStore
 from fedrec.core.compiled import part
+from fedrec.core.prefetch import AHEAD, prefetch
 
 
 class Kept(NamedTuple):

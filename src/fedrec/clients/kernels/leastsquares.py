@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
+from fedrec.clients.gathering import Whole
 from fedrec.clients.kernels.ages import ages_of
+from fedrec.clients.kernels.asking import add_whole, ask
 from fedrec.clients.kernels.conjugate import solve_block
 from fedrec.clients.kernels.nextitem import NextItems
 from fedrec.clients.kernels.shards import shards
@@ -24,13 +26,12 @@ from fedrec.core.factors import FASTMATH, Factors
 from fedrec.core.federated import Phase
 from fedrec.core.kernel import Bounded, LeastSquares
 from fedrec.core.messages import Broadcast
-from fedrec.core.ragged import Ids
+from fedrec.core.ragged import Ids, run_ends
 from fedrec.core.recency import aims
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload, summed
 
 EACH = 10  # positives' worth of work that every client costs, whatever its size
-NONE = np.zeros((1, 0), np.float32)  # no sums are wanted
 
 
 @dataclass(frozen=True)
@@ -92,25 +93,25 @@ class LeastSquaresClients:
         finite = np.isfinite(w.sum(axis=1))
         loss, table = np.zeros(len(users), np.float32), shared[self.form.items]
         sent: Upload | Total
+        fits = None
         context: Arrays = {}
         if self.form.bounded is not None:
             sent = self._bounded(self.form.bounded, shared, users[finite], w[finite])
             sent = sent if wish.single else summed(sent, self.setting.uploads.arrays)
+        elif wish.whole is not None and self.head is None:
+            sent, fits = self._whole(wish.whole, table, users, w, finite, loss)
         elif wish.single and self.head is None:
-            _add_corrections(
-                users, finite, *self.data.trained, table, w, self.numbers[0], NONE, NONE[0], loss
-            )
-            sent = self._each(shared, users[finite], w[finite])
+            sent = self._each(shared, users, w, finite, loss)
         else:
             sent, context = self._sum(shared, users, w, finite, loss)
-            sent = self._each(shared, users[finite], w[finite]) if wish.single else sent
+            sent = self._each(shared, users, w, finite, loss) if wish.single else sent
         trained = time.perf_counter()
         part = RankingPart(users, {self.form.vector: w, **context}, {})
         scores = None if wish.lines is None else self.score(shared, part, wish.lines)
         seconds = (trained - start, time.perf_counter() - trained)
-        count = int(self.sizes[users[finite]].sum())
+        count = int(self.sizes[users[finite if fits is None else fits]].sum())
         return Fitted(
-            users, part.lines, loss, finite, sent, count, {} if wish.rows else None, scores, seconds
+            users, part.lines, loss, finite, sent, count, {} if wish.rows else None, scores, seconds, fits
         )
 
     def _sum(
@@ -133,12 +134,34 @@ class LeastSquaresClients:
             context = {head.context: lines}
         return Total(sums, float(finite.sum()), int(finite.sum())), context
 
-    def _each(self, shared: Arrays, users: Ids, w: Array) -> Upload:
+    def _asked(
+        self, table: Array, users: Ids, w: Array, finite: NDArray[np.bool_], loss: Array
+    ) -> tuple[Ids, Array]:
+        """α w·v_j − (1 + α) for each positive j, client by client, and where each begins; fills in the loss."""
+        starts = run_ends(self.sizes[users] * finite)
+        asked = np.empty(starts[-1], np.float32)
+        ask(users, starts, *self.data.trained, table, w, self.numbers[0], asked, loss)
+        return starts, asked
+
+    def _whole(
+        self, whole: Whole, table: Array, users: Ids, w: Array, finite: NDArray[np.bool_], loss: Array
+    ) -> tuple[Total, NDArray[np.bool_]]:
+        """The same uploads, added up in whole numbers as they are made; whose had room."""
+        form, trained = self.form, self.data.trained
+        added = whole.added(form.corrections, len(users))
+        sums: Any = whole.total.sums
+        senders = sums[form.senders] if form.senders else np.zeros(0, np.int64)
+        starts, asked = self._asked(table, users, w, finite, loss)
+        add_whole(users, finite, starts, *trained, asked, w, added, senders, sums[form.outer])
+        return whole.counted(np.ones(int(added.fits.sum()), np.float32)), added.fits
+
+    def _each(self, shared: Arrays, users: Ids, w: Array, finite: NDArray[np.bool_], loss: Array) -> Upload:
         """The same uploads one by one, for a channel that looks at them."""
-        form, alpha = self.form, self.numbers[0]
+        form = self.form
+        _, asked = self._asked(shared[form.items], users, w, finite, loss)
+        users, w = users[finite], w[finite]
         met = self.data.trained.take(users)
         each = np.repeat(w, np.diff(met.indptr), axis=0)
-        asked = alpha * (shared[form.items][met.items] * each).sum(axis=1) - (1 + alpha)
         rows = {form.corrections: asked[:, None] * each}
         if form.senders:
             rows[form.senders] = np.ones(len(met.items), np.float32)
@@ -244,7 +267,7 @@ def _add_corrections(
     users: Any, finite: Any, indptr: Any, items: Any, table: Any, w: Any, alpha: Any,
     sums: Any, senders: Any, loss: Any,
 ) -> None:  # fmt: skip
-    """Add (α w·v_j − (1 + α)) w to row j of the sums (none: the loss alone) for each positive j of each client."""
+    """Add (α w·v_j − (1 + α)) w to row j of the sums for each positive j of each client."""
     one = np.float32(1)
     d = w.shape[1]
     for c in range(len(users)):
@@ -256,7 +279,7 @@ def _add_corrections(
             for k in range(d):
                 score += table[j, k] * w[c, k]
             ask = alpha * score - (one + alpha)
-            for k in range(sums.shape[1]):
+            for k in range(d):
                 sums[j, k] += ask * w[c, k]
             if len(senders):
                 senders[j] += one

@@ -28,6 +28,7 @@ from fedrec.core.optim import SGD
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.recency import ALIKE
 from fedrec.core.rng import stream
+from fedrec.core.rounding import NOWHERE
 from fedrec.core.slots import Array, Arrays
 from fedrec.core.upload import Total, Upload
 from fedrec.data.negatives import NEGATIVES, SHUFFLE
@@ -94,13 +95,17 @@ class LogLinearClients:
         start = time.perf_counter()
         shape, table = self.shape, broadcast.shared[self.shape.items]
         vectors, biases = self._private(broadcast, state, users)
-        total = Total({shape.items: np.zeros((0, 0), np.float32) if wish.single else zeros_like(table)})
+        no_sums = np.zeros((0, 0), np.float32)
+        total = Total({shape.items: no_sums if wish.single else zeros_like(table)})
+        added = NOWHERE if wish.whole is None else wish.whole.added(shape.items, len(users))
+        single = wish.single and wish.whole is None
         weights = weights_by(self.setting.uploads, self.sizes[users])
-        keep = wish.rows or wish.single
+        keep = wish.rows or single
         room = int(self.sizes[users].sum()) if keep else 0
         asked = np.zeros((0, 0), np.int32) if wish.lines is None else wish.lines
         out = Outcome(
             sums=total.sums[shape.items],
+            added=added,
             losses=np.zeros(len(users), np.float32),
             finite=np.ones(len(users), np.bool_),
             lines=asked,
@@ -123,7 +128,11 @@ class LogLinearClients:
         if keep:
             end = out.kept_ptr[-1]
             own = {shape.items: Rows(Ragged(out.kept_ptr, out.kept_items[:end]), out.kept_rows[:end])}
-        if wish.single and own is not None:
+        fits = None
+        if wish.whole is not None:
+            fits = added.fits
+            answer = wish.whole.counted(weights[fits])
+        if single and own is not None:
             items, rows = own[shape.items]
             moves = rows.copy() if wish.rows else rows
             take_away(moves, items.items, table)
@@ -140,6 +149,7 @@ class LogLinearClients:
             own if wish.rows else None,
             None if wish.lines is None else out.scores,
             seconds=(took * (1 - ranking), took * ranking),
+            fits=fits,
         )
 
     def _private(self, broadcast: Broadcast, state: DeviceState, users: Ids) -> tuple[Array, Array]:

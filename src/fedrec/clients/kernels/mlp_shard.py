@@ -13,11 +13,11 @@ from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.clock import ticks
 from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back, receive
 from fedrec.clients.kernels.mlp_step import Own, Room, Rule, make_room, step, weigh
-from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.shard import FULL, Streams
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
 from fedrec.core.network import TILE, Net, forward, prepare
+from fedrec.core.prefetch import AHEAD, prefetch
 from fedrec.core.products import spot
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights

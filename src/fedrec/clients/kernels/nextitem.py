@@ -11,9 +11,9 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.clients.kernels.prefetch import prefetch
 from fedrec.core.factors import FASTMATH
 from fedrec.core.kernel import NextItem
+from fedrec.core.prefetch import prefetch
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.slots import Array
 

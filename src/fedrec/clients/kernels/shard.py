@@ -16,13 +16,14 @@ from fedrec.clients.engine import WILD
 from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.clock import ticks
 from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back, receive
-from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps import step
 from fedrec.clients.kernels.steps_mixed import step_mixed, weigh
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
+from fedrec.core.prefetch import AHEAD, prefetch
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
+from fedrec.core.rounding import Added, add_moves, largest
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
 from fedrec.data.negatives import fill_order, fill_samples, make_free, positive_of, sample_count
@@ -62,13 +63,14 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Filled in. ``sums`` of the rows' moves (empty: they are kept one by one). ``lines`` are items to score afterwards
-    with the client's own rows (empty: none).
+    """Filled in. ``sums`` of the rows' moves, or of these in whole numbers (both empty: they are kept one by one).
+    ``lines`` are items to score afterwards with the client's own rows (empty: none).
 
     ``kept_*``: the client's touched items and its rows afterwards (empty: not kept).
     """
 
     sums: Array
+    added: Added
     losses: Array
     finite: NDArray[np.bool_]
     lines: NDArray[np.int32]
@@ -176,6 +178,8 @@ def train_shard(
         np.empty(most, F), np.empty(most, F), np.empty(min(rule.batch, most), F),
         np.empty(min(rule.batch, most), F), np.empty(min(rule.batch, most), F), np.empty(dim, F), np.zeros(most, F),
     )  # fmt: skip
+    steps, words = out.added.steps, out.added.words
+    reach = largest(items_table) if len(words) else F(0)
     beside: Any = None
     if mixing is not None:
         beside = make_beside(mixing, most, min(rule.batch, most), dim, nothing, dim, nothing)
@@ -235,7 +239,10 @@ def train_shard(
                     sums[item, j] += weight * (table[row, j] - items_table[item, j])
             if mixing is not None:
                 mixing.weights[c] = beside.a[0]
-            sent += rows
+            if len(words):
+                moved = add_moves(words, touched[:rows], table[:rows], items_table, reach, weight, steps)
+                out.added.fits[c] = moved
+            sent += rows if len(words) == 0 or out.added.fits[c] else 0
         else:  # dropped: the device is as before the round
             for j in range(dim):
                 w[j] = vectors[c, j]

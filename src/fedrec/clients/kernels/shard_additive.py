@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from fedrec.clients.engine import WILD
 from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.kept import Kept, lay_over
-from fedrec.clients.kernels.prefetch import AHEAD, prefetch
 from fedrec.clients.kernels.steps_additive import step
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
+from fedrec.core.prefetch import AHEAD, prefetch
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
+from fedrec.core.rounding import Added, add_moves, largest
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
 from fedrec.data.negatives import fill_order, fill_samples, make_free, positive_of, sample_count
@@ -61,9 +62,13 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Filled in. ``kept_*``: touched items with personal rows and moves afterwards (or empty)."""
+    """Filled in. ``sums`` of the moves, or of these in whole numbers (both empty: they are kept one by one).
+
+    ``kept_*``: touched items with personal rows and moves afterwards (or empty).
+    """
 
     sums: Array
+    added: Added
     losses: Array
     finite: NDArray[np.bool_]
     kept_ptr: NDArray[np.int64]
@@ -184,6 +189,8 @@ def train_additive(
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F),
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.empty(far + dim, F)[far:],
     )  # fmt: skip
+    steps, words = out.added.steps, out.added.words
+    reach = largest(common) if len(words) else F(0)
     sent = 0
     base = np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
     for at in range(len(users)):
@@ -229,7 +236,12 @@ def train_additive(
                 vectors[at, j] = w[j]
             biases[at] = b[0]
             if len(common):
-                sent += _send(c[:count], touched, common, F(numbers.prox), out.sums)
+                moved = _send(c[:count], touched, common, F(numbers.prox), out.sums)
+                if len(words):
+                    out.added.fits[at] = add_moves(
+                        words, touched[:count], c[:count], common, reach, F(1), steps
+                    )
+                sent += moved if len(words) == 0 or out.added.fits[at] else 0
         if len(out.kept_ptr):
             start = out.kept_ptr[at]
             out.kept_ptr[at + 1] = start + count
@@ -269,11 +281,12 @@ def _total(w: Any, c: Any, d: Any) -> Any:
 
 @part()
 def _send(c: Any, touched: Any, common: Any, prox: Any, sums: Any) -> int:
-    """Add the client's moves to the sums. With a threshold, rows that it leaves unmoved are not sent."""
+    """Add the client's moves to the sums, if any. With a threshold, rows that it leaves unmoved are not sent."""
     sent = 0
     for row in range(len(c)):
         item = touched[row]
-        prefetch(sums, touched[min(row + AHEAD, len(c) - 1)])
+        if len(sums):
+            prefetch(sums, touched[min(row + AHEAD, len(c) - 1)])
         if prox > 0:
             moved = False
             for j in range(c.shape[1]):
@@ -283,7 +296,7 @@ def _send(c: Any, touched: Any, common: Any, prox: Any, sums: Any) -> int:
             if not moved:
                 continue
         sent += 1
-        for j in range(c.shape[1]):
+        for j in range(c.shape[1] if len(sums) else 0):
             sums[item, j] += c[row, j] - common[item, j]
     return sent
 

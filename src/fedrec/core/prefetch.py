@@ -27,7 +27,7 @@ def prefetch(typing_context: Any, table: Any, row: Any) -> Any:
         word = ir.IntType(32)
         function = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [byte.as_pointer()], function)
-        for line in range(2):
+        for line in range(kind.dtype.bitwidth // 16):  # 32 numbers
             place = builder.gep(start, [ir.Constant(ir.IntType(64), line * LINE)])
             builder.call(ask, [place, word(0), word(3), word(1)])  # to read, soon, as data
         return context.get_dummy_value()
