@@ -136,7 +136,12 @@ def test_a_removed_node_is_done_without(cluster: Any, whole: fedrec.Run, tmp_pat
 
     def remove(record: Any, training: Any) -> None:
         if record.round == 2:
+            hands = ray.get([actor.process.remote() for actor in training.team.carrier.actors])
             cluster.remove_node(extra.pop(), allow_graceful=False)
+            for _ in range(600):  # its worker notices by and by; the run could be over before
+                if not all(Path(f"/proc/{hand}").exists() for hand in hands):
+                    return
+                time.sleep(0.1)
 
     options = {**RUN, "out": tmp_path / "run", "checkpoint_every": 0, "callbacks": [remove]}
     found = fedrec.run("pfedrec", workers="ray,count=4", **options)

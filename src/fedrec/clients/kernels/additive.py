@@ -109,7 +109,7 @@ class AdditiveClients:
         store = state.rows[form.personal] if form.personal else self.no_rows
         personal, whole = form.personal is not None and wish.rows, wish.whole if form.common else None
         single = wish.single and whole is None
-        sums = self.nothing if wish.single else zeros_like(common)
+        sums = zeros_like(common) if whole is None else self.nothing
         total = Total({form.common: sums} if form.common else {})
         vectors, biases = state.lines[form.vector][users], state.lines[form.bias][users]
         room = int(self.sizes[users].sum()) if personal or single else 0

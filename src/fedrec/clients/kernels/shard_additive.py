@@ -189,7 +189,7 @@ def train_additive(
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.full(most, -1, np.int32), np.empty(most, F),
         np.empty(most, F), np.empty(most, F), np.empty(most, F), np.empty(far + dim, F)[far:],
     )  # fmt: skip
-    steps, words = out.added.steps, out.added.words
+    words = out.added.words
     reach = largest(common) if len(words) else F(0)
     sent = 0
     base = np.int64(0)  # a plain 0 has a type of its own, and compiles its callees anew
@@ -236,12 +236,12 @@ def train_additive(
                 vectors[at, j] = w[j]
             biases[at] = b[0]
             if len(common):
-                moved = _send(c[:count], touched, common, F(numbers.prox), out.sums)
                 if len(words):
-                    out.added.fits[at] = add_moves(
-                        words, touched[:count], c[:count], common, reach, F(1), steps
+                    sent += _send_whole(
+                        c[:count], touched[:count], common, F(numbers.prox), reach, out.added, at
                     )
-                sent += moved if len(words) == 0 or out.added.fits[at] else 0
+                else:
+                    sent += _send(c[:count], touched, common, F(numbers.prox), out.sums)
         if len(out.kept_ptr):
             start = out.kept_ptr[at]
             out.kept_ptr[at + 1] = start + count
@@ -281,24 +281,38 @@ def _total(w: Any, c: Any, d: Any) -> Any:
 
 @part()
 def _send(c: Any, touched: Any, common: Any, prox: Any, sums: Any) -> int:
-    """Add the client's moves to the sums, if any. With a threshold, rows that it leaves unmoved are not sent."""
+    """Add the client's moves to the sums. With a threshold, rows that it leaves unmoved are not sent."""
     sent = 0
     for row in range(len(c)):
         item = touched[row]
-        if len(sums):
-            prefetch(sums, touched[min(row + AHEAD, len(c) - 1)])
-        if prox > 0:
-            moved = False
-            for j in range(c.shape[1]):
-                size = max(abs(c[row, j]) - prox, F(0))
-                c[row, j] = size if c[row, j] > 0 else -size
-                moved |= c[row, j] != common[item, j]
-            if not moved:
-                continue
+        prefetch(sums, touched[min(row + AHEAD, len(c) - 1)])
+        if prox > 0 and not _shrink(c[row], common[item], prox):
+            continue
         sent += 1
-        for j in range(c.shape[1] if len(sums) else 0):
+        for j in range(c.shape[1]):
             sums[item, j] += c[row, j] - common[item, j]
     return sent
+
+
+@part()
+def _send_whole(c: Any, touched: Any, common: Any, prox: Any, reach: Any, added: Added, at: int) -> int:
+    """The same in whole numbers."""
+    sent = len(c)
+    for row in range(len(c) if prox > 0 else 0):
+        sent -= not _shrink(c[row], common[touched[row]], prox)
+    added.fits[at] = add_moves(added.words, touched, c, common, reach, F(1), added.steps)
+    return sent if added.fits[at] else 0
+
+
+@part()
+def _shrink(row: Any, before: Any, prox: Any) -> bool:
+    """Take the threshold off a row: whether it moved."""
+    moved = False
+    for j in range(len(row)):
+        size = max(abs(row[j]) - prox, F(0))
+        row[j] = size if row[j] > 0 else -size
+        moved |= row[j] != before[j]
+    return moved
 
 
 @nb.njit(cache=True, nogil=True)
