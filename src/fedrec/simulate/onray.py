@@ -90,7 +90,8 @@ class OnRay:
             raise FedrecError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from None
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self.ray.nodes() if node["Alive"]]
+        """Those that are there, in one order: Ray tells them in another one each time."""
+        return sorted((node for node in self.ray.nodes() if node["Alive"]), key=lambda node: node["NodeID"])
 
     def _at(self, node: dict[str, Any], soft: bool) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
