@@ -65,8 +65,8 @@ def line_of(key: tuple[str, float, str], values: list[list[float]]) -> Line:
     found = np.array(values)
     if len(found) == 1:
         return Line(*key, *found[0].tolist())
-    errors = (found.std(axis=0, ddof=1) / math.sqrt(len(found))).tolist()
-    return Line(*key, *found.mean(axis=0).tolist(), errors[0], errors[-1])
+    er, *_, lost = (found.std(axis=0, ddof=1) / math.sqrt(len(found))).tolist()
+    return Line(*key, *found.mean(axis=0).tolist(), er_error=er, lost_error=lost)
 
 
 @dataclass(frozen=True)
