@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,11 +62,11 @@ class Line:
 
 def line_of(key: tuple[str, float, str], values: list[list[float]]) -> Line:
     """Of the figures of all seeds; the columns are ER, HR on validation and test, and HR lost."""
-    found = np.array(values)
-    if len(found) == 1:
-        return Line(*key, *found[0].tolist())
-    er, *_, lost = (found.std(axis=0, ddof=1) / math.sqrt(len(found))).tolist()
-    return Line(*key, *found.mean(axis=0).tolist(), er_error=er, lost_error=lost)
+    means = Line(*key, *np.mean(values, axis=0).tolist())
+    if len(values) == 1:
+        return means
+    er, *_, lost = (np.std(values, axis=0, ddof=1) / math.sqrt(len(values))).tolist()
+    return replace(means, er_error=er, lost_error=lost)
 
 
 @dataclass(frozen=True)
