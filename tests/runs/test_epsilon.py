@@ -142,7 +142,8 @@ def test_what_can_state_no_epsilon_is_refused(
     ("method", "sentence"),
     [
         ("popularity", "--epsilon does not apply to popularity: it is not federated"),
-        ("metamf", "--epsilon needs a bound on what one device of metamf sends"),
+        ("metamf", "--epsilon does not apply to metamf: its server looks at single uploads"),
+        ("fedrap", "--epsilon needs a bound on what one device of fedrap sends"),
     ],
 )
 def test_methods_that_cannot_are_refused(small: Interactions, method: str, sentence: str) -> None:
