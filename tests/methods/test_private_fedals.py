@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedrec.data.split import Split, split
 from fedrec.evaluate.metrics import summary
 from fedrec.methods import private_form
 from fedrec.methods.fedals import FedALS
-from fedrec.methods.private_fedals import PrivateFedALS, filtered, positive
+from fedrec.methods.private_fedals import ALONE, PrivateFedALS, filtered, positive
 from fedrec.simulate.simulation import Simulation
 from fedrec.testing.tools import check_alike
 
@@ -54,6 +55,20 @@ def test_where_factors_cannot_win_all_rounds_count(small_split: Split) -> None:
     assert isinstance(method, PrivateFedALS)
     whole = sum(method.share(r) for r in range(1, 5)) / 3.0**2
     assert server["precision"] == pytest.approx(whole, rel=1e-5), "as precise as all of the budget allows"
+
+
+def test_where_factors_cannot_win_public_columns_still_rank(tastes: Interactions) -> None:
+    """Genres that say what people like beat popularity at any noise, and weigh less than beside factors."""
+    liked = replace(tastes, genres=tuple((f"taste {item % 2}",) for item in range(tastes.n_items)))
+    parts = split(liked)
+    alone, popular = (after(parts, 4, noise=4.0, features=weight) for weight in (2.0, 0.0))
+    columns = alone.server.state.shared["items"][:, 5:]
+    assert not alone.server.state.shared["items"][:, :4].any()
+    np.testing.assert_allclose(
+        columns, 2.0 * ALONE * parts.catalog.features * alone.server.state.shared["items"][:, 4:5], rtol=1e-6
+    )
+    hits = [summary(s.ranks(s.moment, "test"))["hr@10"] for s in (alone, popular)]
+    assert hits[0] > hits[1] + 0.05
 
 
 def test_little_noise_trains_the_rows_that_are_met_most(small_split: Split) -> None:

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 import fedrec
+from fedrec.channel.clip import Clip
+from fedrec.channel.gaussian import Gaussian
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
+from fedrec.data.split import split
 from fedrec.figures.tables import about
+from fedrec.methods.fedncf import LAYERS, FedNCF
+from fedrec.simulate.simulation import Simulation
 
 SMALL = {"dim": 4}
 FEDMF: dict[str, Any] = {"settings": SMALL, "channel": ["clip=100"], "rounds": 3}
@@ -142,7 +147,8 @@ def test_what_can_state_no_epsilon_is_refused(
     ("method", "sentence"),
     [
         ("popularity", "--epsilon does not apply to popularity: it is not federated"),
-        ("metamf", "--epsilon needs a bound on what one device of metamf sends"),
+        ("metamf", "--epsilon does not apply to metamf: its server looks at single uploads"),
+        ("fedrap", "--epsilon needs a bound on what one device of fedrap sends"),
     ],
 )
 def test_methods_that_cannot_are_refused(small: Interactions, method: str, sentence: str) -> None:
@@ -156,3 +162,15 @@ def test_a_server_that_looks_at_single_uploads_states_none(small: Interactions) 
         FedrecError, match="'gaussian' can state no epsilon for metamf, whose server looks at single"
     ):
         fedrec.run("metamf", small, epsilon=5, channel=["clip=1"], settings={"hidden": 8, "memory": 4})
+
+
+def test_layers_move_less_than_rows_and_bear_less_noise(small: Interactions) -> None:
+    """FedNCF's layers count more in the norm: the noise that rows bear would drown them."""
+    method, sigma = FedNCF(dim=8, hidden=(16, 8)), 50.0
+    simulation = Simulation(method, split(small), channel=[Clip(radius=1.0), Gaussian(sigma=sigma)])
+    before = simulation.server.state.shared
+    simulation.play(evaluate=False)
+    after, users = simulation.server.state.shared, simulation.split.n_users
+    moved = {name: float((after[name] - before[name]).std()) for name in ("items", "layer_w0")}
+    assert moved["items"] == pytest.approx(sigma / users, rel=0.1)
+    assert moved["layer_w0"] == pytest.approx(sigma / users / LAYERS, rel=0.1)

@@ -103,7 +103,7 @@ class Verify(Defence):
         return (
             ""
             if uploads.implied
-            else "its rows do not say what else a device must send; rowcap=0.99 bounds it instead"
+            else "its rows do not say what else a device must send; krum=0.1 compares uploads instead"
         )
 
     def on_uploads(self, upload: Upload, uploads: Uploads, rng: Rng) -> Upload:

@@ -18,12 +18,14 @@ def poison(
     rounds: Annotated[
         int | None, typer.Option(help=escape("Rounds; the last is measured [default: 20]."))
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on, each with its own target.")] = 3,
+    seeds: Annotated[int, typer.Option(help="How many seeds, each with its own target.")] = 3,
+    first: Annotated[int, typer.Option("--first-seed", help="The first of the seeds.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
     ways: Annotated[
         list[str] | None,
         typer.Option(
-            "--attack", help=escape("random, boosting, popular or matching; repeatable [default: all].")
+            "--attack",
+            help=escape("random, boosting, popular, matching, or absent; repeatable [default: all]."),
         ),
     ] = None,
     shares: Annotated[
@@ -54,7 +56,8 @@ def poison(
     with shown.status(f"{method}: preparing") as status:
         found = fedrec.poison(
             method, data, protocol, rounds, seeds, settings=pairs(set_), ways=ways or (), shares=shares or SHARES,
-            defences=defences or (), target=target, threads=threads, tell=lambda text: status.update(text),
+            defences=defences or (), target=target, first=first, threads=threads,
+            tell=lambda text: status.update(text),
         )  # fmt: skip
     stem = write(found, out)
     if json:

@@ -8,6 +8,7 @@ Filtering", WWW 2017). Clients train all of it, the server takes the mean.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -20,9 +21,11 @@ from fedrec.core.optim import SGD
 from fedrec.core.recipe import Recipe, layers, linear, relu, rows, side_by_side, times, vector
 from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog, Slot, normal, private, shared, uniform, zeros
+from fedrec.core.upload import Uploads
 
 Hidden = tuple[Annotated[int, Field(ge=1)], ...]
 SMALL = 0.01  # spread of NeuMF's embeddings at the start; PyTorch's default of 1 learns far slower
+LAYERS = 100.0  # what layers count in an upload's norm: they move far less than item rows
 REVEALS = "touched rows are the client's positives and sampled negatives; the layers' move adds to it"
 
 
@@ -102,6 +105,10 @@ class Averaged(GradientMethod):
     lr_layers: Annotated[float, Search(0.05, 5, log=True)] = Field(
         1.0, gt=0, description="learning rate of the layers"
     )
+
+    def uploads(self, catalog: Catalog) -> Uploads:
+        sent = super().uploads(catalog)
+        return replace(sent, norms=dict.fromkeys(named(sent.arrays, "layer", "output"), LAYERS))
 
     def groups(self, catalog: Catalog, round: int) -> list[Group]:
         slots = self.slots(catalog)

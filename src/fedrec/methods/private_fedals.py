@@ -4,7 +4,8 @@ After DPALS (Chien et al., "Private Alternating Least Squares", ICML 2021), in f
 seen, only noisy sums. The first round releases counts, from which the server has popularity, sizes, α, λ and the rows
 worth training; some rounds of factors follow. Everything that the server does with a sum after the noise is free.
 
-Where nothing can win against popularity at this budget (few users, or few positives), the other rounds count as well.
+Where factors would be noise at this budget (few users, or few positives), the other rounds count as well: popularity
+and public columns rank.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ COUNTING = 0.1  # share of the budget for counts
 GROWTH = 1.5  # of the budget from one round of factors to the next
 OUTER_NORM = 8.3  # what w wᵀ counts in an upload's norm beside the corrections
 LAM = 0.5  # λ beside that of FedALS without noise
-LEAST_RATIO, LEAST_POSITIVES = 2.0, 20.0  # of signal to noise, and per client: below, popularity alone wins
+LEAST_RATIO, LEAST_POSITIVES = 2.0, 20.0  # of signal to noise, and per client: below, factors lose to none
+ALONE = 0.15  # weight of public columns without factors, beside that with them
 MEAN_OVER_ROOTS = 1.35  # the mean of n over the square of the mean of √n, as it is in most data
 
 
@@ -161,15 +163,16 @@ class PrivateFedALS(HistoryMethod):
             omega[rows] = np.maximum(counted[rows], max(deviation, 1.0)) ** -0.25
             omega /= np.sqrt(np.average(omega[rows] ** 2, weights=share[rows] + 1e-9))
             new[rows, :d] = held["items"][rows, :d] * new[rows, self.dim, None]
-            if self.public(catalog):
-                assert catalog.features is not None
-                new[:, self.dim + 1 :] = self.features * catalog.features * new[:, self.dim, None]
+        if self.public(catalog):
+            assert catalog.features is not None
+            weight = self.features * (1.0 if kept else ALONE)
+            new[:, self.dim + 1 :] = weight * catalog.features * new[:, self.dim, None]
         numbers = np.array([alpha, lam, kept > 0], np.float32)
         found = {"counted": counted, "precision": before + precision, "omega": omega, "numbers": numbers}
         return {**held, **found, **_table(new)}
 
     def _size(self, roots: float, positives: float, deviation: float, context: Context) -> tuple[int, int]:
-        """How many columns and rows the budget can fill; none where factors cannot win against popularity."""
+        """How many columns and rows the budget can fill; none where factors would be noise."""
         rows = context.catalog.n_items
         if self.sweeps == 0:
             return 0, 0

@@ -15,6 +15,7 @@ from fedrec.channel.stage import Stage, parse
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Federated
 from fedrec.core.method import Method
+from fedrec.core.slots import Catalog
 from fedrec.data.split import Split
 from fedrec.runs.config import RunConfig
 from fedrec.server.cohort import cohort_size
@@ -33,6 +34,10 @@ def private_form(
     names = [parse(text).name for text in channel]
     if "clip" not in names:
         if form.clip is None:
+            if form.method.service(Catalog(2, 2), 0) is not None:  # a bound would not help
+                raise FedrecError(
+                    f"--epsilon does not apply to {method.label}: its server looks at single uploads"
+                )
             raise FedrecError(
                 f"--epsilon needs a bound on what one device of {method.label} sends: give --channel clip=R, the "
                 "largest norm of an upload"

@@ -25,7 +25,7 @@ from fedrec.study.grid import settings_by_method
 
 OUT = Path("runs/curve")
 EPSILONS = (1.0, 2.0, 5.0, 10.0, 20.0)
-POPULARITY, ITS_FORM = "private popularity", "private-fedals"  # of one round: counts alone
+POPULARITY, ITS_FORM = "private popularity", "private-fedals"  # of one round, without columns: counts alone
 PATIENCE = 3  # validations without a better one, where nothing is private
 LEAST = 10  # users
 
@@ -111,7 +111,9 @@ def _cases(
         options = {"epsilon": epsilon}
         found.append(Case(method, data, protocol, settings, options, f"{method} at ε={epsilon:g}"))
         counts = {**options, "rounds": 1}
-        found.append(Case(ITS_FORM, data, protocol, {}, counts, f"{POPULARITY} at ε={epsilon:g}"))
+        found.append(
+            Case(ITS_FORM, data, protocol, {"features": 0}, counts, f"{POPULARITY} at ε={epsilon:g}")
+        )
     return found
 
 

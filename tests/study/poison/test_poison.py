@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedrec
@@ -11,7 +12,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
 from fedrec.data.worlds import scalable
 from fedrec.study.poison import WAYS
-from fedrec.study.poison.poison import Line, markdown
+from fedrec.study.poison.poison import Line, line_of, markdown
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,7 @@ def lines(people: Interactions) -> dict[tuple[str, str], Line]:
         rounds=6,
         seeds=1,
         shares=[0.05],
+        first=1,
         defences=["rowcap=0.5", "verify"],
         settings={"dim": 8},
         threads=1,
@@ -39,6 +41,32 @@ def test_every_way_is_played(lines: dict[tuple[str, str], Line]) -> None:
     assert set(lines) == {(way, text) for way in ("", *WAYS) for text in ("", "rowcap=0.5", "verify")}
     assert lines["", ""].lost == 0
     assert lines["", ""].er < 0.1
+
+
+def test_who_stays_away_is_as_if_the_others_were_alone(people: Interactions) -> None:
+    from fedrec.data.split import split
+    from fedrec.methods.fedals import FedALS
+    from fedrec.simulate.simulation import Simulation
+    from fedrec.study.poison.campaign import Poisoned
+
+    parts, away = split(people, "strict", 0), np.array([3, 70])
+    method, others = FedALS(dim=8), np.setdiff1d(np.arange(parts.n_users), away)
+    without = Poisoned(method, parts, 0, 1, rounds=1, liars=away, way="absent")
+    without.play(evaluate=False)
+    alone = Simulation(method, parts, 0, 1, rounds=1)
+    alone.server.cohort = lambda number: others  # type: ignore[method-assign]
+    alone.play(evaluate=False)
+    for name, values in without.server.state.shared.items():
+        np.testing.assert_allclose(values, alone.server.state.shared[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_line_of_several_seeds_has_standard_errors() -> None:
+    one, two = [0.0, 0.5, 0.5, 0.01], [0.02, 0.5, 0.5, 0.03]
+    line = line_of(("random", 0.05, ""), [one, two])
+    assert (line.er, line.lost) == pytest.approx((0.01, 0.02))
+    assert line.lost_error == pytest.approx(0.01)  # √(0.0002 / 2)
+    assert line.cells()[3::3] == ["1.0 ± 1.0", "2.0 ± 1.0"]
+    assert line_of(("random", 0.05, ""), [one]).cells()[3::3] == ["0.0", "1.0"]
 
 
 @pytest.mark.parametrize("way", ["boosting", "popular"])

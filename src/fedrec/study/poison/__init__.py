@@ -5,4 +5,4 @@ Each way has ``NAME`` and ``Forger``, which is told every broadcast and makes th
 
 from __future__ import annotations
 
-WAYS = ("random", "boosting", "popular", "matching")
+WAYS = ("absent", "random", "boosting", "popular", "matching")

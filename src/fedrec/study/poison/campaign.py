@@ -45,8 +45,7 @@ class Lying(Threads):
 
         yield from super().fit(broadcast, users, True, without_liars, rank)
         asked = np.isin(self.liars, users)
-        if asked.any():
-            forged = self.forger.uploads(broadcast)
+        if asked.any() and (forged := self.forger.uploads(broadcast)) is not None:
             forged = forged.only(asked[: forged.clients])
             reply = Reply(self.liars[asked], forged, Report(rows=len(forged.items.items)))
             yield Part(receive(reply, self.liars[asked]).sent, [reply.report], (0.0, 0.0))

@@ -37,8 +37,8 @@ class Forger(ABC):
         self.rng = np.random.default_rng([self.seed, 77])
 
     @abstractmethod
-    def uploads(self, told: Broadcast) -> Upload:
-        """What the devices that lie send after a broadcast."""
+    def uploads(self, told: Broadcast) -> Upload | None:
+        """What the devices that lie send after a broadcast, if they do."""
 
     @property
     def declared(self) -> Uploads:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +46,27 @@ class Line:
     valid_hr: float
     test_hr: float
     lost: float  # test HR beside the same people's without liars and defence
+    er_error: float | None = None  # standard errors over seeds
+    lost_error: float | None = None
 
     def cells(self) -> list[str]:
-        figures = (self.er, self.valid_hr, self.test_hr, self.lost)
+        def percent(value: float, error: float | None = None) -> str:
+            return f"{100 * value:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")
+
         share = f"{self.share:.0%}" if self.share else "-"
-        return [self.way or "-", share, self.defence or "-", *(f"{100 * value:.1f}" for value in figures)]
+        figures = [percent(self.er, self.er_error), percent(self.valid_hr), percent(self.test_hr)]
+        return [
+            self.way or "-", share, self.defence or "-", *figures, percent(self.lost, self.lost_error)
+        ]  # fmt: skip
+
+
+def line_of(key: tuple[str, float, str], values: list[list[float]]) -> Line:
+    """Of the figures of all seeds; the columns are ER, HR on validation and test, and HR lost."""
+    means = Line(*key, *np.mean(values, axis=0).tolist())
+    if len(values) == 1:
+        return means
+    er, *_, lost = (np.std(values, axis=0, ddof=1) / math.sqrt(len(values))).tolist()
+    return replace(means, er_error=er, lost_error=lost)
 
 
 @dataclass(frozen=True)
@@ -62,13 +78,15 @@ class Poisoning:
     users: int
     rounds: int
     seeds: int
+    first: int  # of the seeds
     lines: list[Line]
 
     def about(self) -> str:
+        seeds = f"{self.seeds} seeds from {self.first} on" if self.seeds > 1 else f"seed {self.first}"
         return (
-            f"{self.method} on {self.data}: {self.users:,} users, {self.rounds} rounds, {self.seeds} seeds, each with "
-            "another rare item to promote. Percent, of people who do not lie; HR lost is beside the same people "
-            "without liars and without defence."
+            f"{self.method} on {self.data}: {self.users:,} users, {self.rounds} rounds, {seeds}, each with another "
+            "rare item to promote. Percent ± standard error, of people who do not lie; HR lost is beside the same "
+            "people without liars and without defence."
         )
 
     def facts(self) -> dict[str, Any]:
@@ -87,11 +105,13 @@ def poison(
     shares: Sequence[float] = SHARES,
     defences: Sequence[str] = (),
     target: Any = None,
+    first: int = 0,
     threads: int | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Poisoning:
     """Train with a share of devices that promote an item, in each way, without and with each defence.
 
+    Seeds are ``first`` and those after it: a defence that was chosen on some is shown on others.
     A defence is a stage of the channel, such as ``rowcap=0.5``, or several joined by ``+``. The last round is measured.
     """
     for way in ways:
@@ -102,13 +122,14 @@ def poison(
         if not 0 < share < 0.5:
             raise FedrecError(f"--share {share:g} is not between 0 and 0.5: give for example --share 0.05")
     chains = {text: stages_of(text) for text in ("", *defences)}
-    seeds, threads = border.whole("--seeds", seeds, 1), border.threads_or_all(threads)
+    seeds, first = border.whole("--seeds", seeds, 1), border.whole("--first-seed", first, 0)
+    threads = border.threads_or_all(threads)
     rounds = border.whole("--rounds", ROUNDS if rounds is None else rounds, 1)
     found: dict[tuple[str, float, str], list[list[float]]] = {}
     parts = None
     if not isinstance(named := border.method_of(method, settings), Federated):
         raise FedrecError(f"poison does not apply to {named.label}: it is not federated, nothing is sent")
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         made, loaded, config = described(method, data, protocol, rounds, seed, settings=settings)
         assert isinstance(made, Federated)
         parts = split(loaded, config.protocol, seed)
@@ -135,8 +156,8 @@ def poison(
                     run = same.played(chain, liars, way)
                     _note(found, (way, share, text), run.figures(run.honest), clean.figures(run.honest))
     assert parts is not None
-    lines = [Line(*key, *np.mean(values, axis=0).tolist()) for key, values in found.items()]
-    return Poisoning(made.label, parts.data.name, parts.n_users, rounds, seeds, lines)
+    lines = [line_of(*entry) for entry in found.items()]
+    return Poisoning(made.label, parts.data.name, parts.n_users, rounds, seeds, first, lines)
 
 
 @dataclass(frozen=True)
