@@ -2,14 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := torch,report,tune,privacy,dev
+# Packages are installed uncompiled, which halves the time: modules are compiled as they are imported, and that is kept.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test slow-test deploy-test ray-test lint fuzz published screenshots clean
+.PHONY: demo test pytest slow-test deploy-test ray-test lint fuzz published screenshots clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed
 	$(BIN)/python -m fedrec.cli.demo
 
-test: lint
+test: .venv/installed
+	$(MAKE) --no-print-directory --jobs 2 lint pytest
+
+pytest: .venv/installed
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not published and not slow and not deploy and not ray"
 
 slow-test: .venv/installed
@@ -21,7 +26,7 @@ deploy-test: .venv-deploy/installed
 
 .venv-deploy/installed: pyproject.toml constraints.txt
 	test -x .venv-deploy/bin/python || $(PYTHON) -m venv .venv-deploy
-	.venv-deploy/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,dev,flower]"
+	.venv-deploy/bin/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[torch,dev,flower]"
 	touch $@
 
 # Ray is large, so these tests have an environment of their own as well.
@@ -30,7 +35,7 @@ ray-test: .venv-ray/installed
 
 .venv-ray/installed: pyproject.toml constraints.txt
 	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
-	.venv-ray/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,dev,ray]"
+	.venv-ray/bin/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[torch,dev,ray]"
 	touch $@
 
 lint: .venv/installed
@@ -45,12 +50,12 @@ published: .venv/installed
 	$(BIN)/python -m pytest -m published
 
 screenshots: demo
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[browser]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[browser]"
 	$(BIN)/python benchmarks/screenshots.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
 
 clean:

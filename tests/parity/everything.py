@@ -35,6 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "fedpergnn": {"dim": 8, "neighbours": 5, "pseudo": 10, "noise": 0.02},
     "fcf": {"dim": 8},
     "fedae": {"hidden": 8},
+    "feddae": {"hidden": 8},
     "fedals": {"dim": 8},
     "fednext": {"dim": 8},
 }
