@@ -67,7 +67,7 @@ class MF(CentralInRounds):
         return Factors(w[:, : self.dim], v[:, : self.dim], w[:, self.dim])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
 def _one_pass(
     users: Any, items: Any, labels: Any, w: Any, w_m: Any, w_v: Any, v: Any, v_m: Any, v_v: Any,
     t: int, batch: int, lr: float, l2: float,
@@ -106,7 +106,7 @@ def _one_pass(
     return t, total / len(users)
 
 
-@part(fastmath=FASTMATH)
+@part(fastmath=FASTMATH, error_model="numpy")
 def _adam(
     x: Any, m: Any, v: Any, g: Any, seen: Any, rows: Any, width: int, t: int, lr: float, l2: float
 ) -> None:
