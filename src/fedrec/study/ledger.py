@@ -32,17 +32,19 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.known: dict[str, dict[str, Any]] = {}
-        if not exists(path):
-            return
+        self.known = self._read()
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        if not exists(self.path):
+            return {}
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            self.known = {row["run"]: row for row in map(json.loads, filter(None, lines))}
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+            return {row["run"]: row for row in map(json.loads, filter(None, lines))}
         except OSError as error:
-            raise FedrecError(f"cannot read the ledger {path}: {error.strerror}") from None
+            raise FedrecError(f"cannot read the ledger {self.path}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError):
             raise FedrecError(
-                f"{path} is no ledger, or damaged: each of its lines is one run as JSON"
+                f"{self.path} is no ledger, or damaged: each of its lines is one run as JSON"
             ) from None
 
     def result(self, job: Job) -> dict[str, Any] | None:
@@ -57,7 +59,7 @@ class Ledger:
         }
         if not new:
             return
-        self.known |= new
+        self.known = {**self._read(), **self.known, **new}  # others may have added to it
         lines = [json.dumps(self.known[name], separators=(",", ":")) for name in sorted(self.known)]
         with writing(self.path.parent):
             write(self.path, "\n".join(lines) + "\n")
