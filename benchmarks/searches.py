@@ -1,4 +1,4 @@
-"""The searches behind the honest presets: every method with the same number of trials, on validation of ML-100K.
+"""Searches for honest presets: every method with the same number of trials, on validation of ML-100K.
 
 Each begins with its paper's settings and is told nothing else. What was tried is in benchmarks/searches, a ledger for
 each method: stop it at any time, and go on anywhere.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import getpass
 import hashlib
 import signal
 import subprocess
@@ -34,13 +35,15 @@ def _compile_once(self: Any, sig: Any) -> Any:
     """Of the processes that run tests the first to need a kernel compiles it; others wait and read its cache."""
     if self._cache.cache_path is None:
         return _compile(self, sig)
-    name = hashlib.sha256(f"{self._cache.cache_path} {self.py_func.__qualname__}".encode()).hexdigest()[:20]
+    name = hashlib.sha256(
+        f"{self.py_func.__module__} {self._cache.cache_path} {self.py_func.__qualname__}".encode()
+    ).hexdigest()[:20]
     with global_compiler_lock, contextlib.closing((LOCKS / name).open("w")) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         return _compile(self, sig)
 
 
-LOCKS = Path(tempfile.gettempdir()) / "fedrec-test-locks"
+LOCKS = Path(tempfile.gettempdir()) / f"fedrec-test-locks-{getpass.getuser()}"
 LOCKS.mkdir(exist_ok=True)
 Dispatcher.compile = _compile_once
 

@@ -25,6 +25,7 @@ METHODS: dict[str, tuple[int, dict[str, Any]]] = {
     "fedrecon": (60, {}),
     "fedncf": (150, NCF),
     "fedrap": (30, {"lr_args": 10}),
+    "feddae": (60, {"hidden": 8, "lr": 0.02, "lr_own": 0.01}),
     "fedpergnn": (15, {"neighbours": 5, "pseudo": 10, "noise": 0.02, "lr": 0.1, "lr_items": 10}),
     "metamf": (60, {"rank": 4, "predictor": 4, "memory": 16, "hidden": 32, "lr": 0.01, "steps": 4}),
     "fedmf+dualper": (60, {}),
@@ -39,7 +40,8 @@ def test_newcomers_are_offered_their_taste(name: str) -> None:
     """Even users like even items: so must somebody who has just met two even ones."""
     parts = split(two_tastes())
     rounds, settings = METHODS[name]
-    simulation = Simulation(make(name, {"dim": 8, **settings}), parts)  # type: ignore[arg-type]
+    length = {} if name == "feddae" else {"dim": 8}  # there it is called hidden
+    simulation = Simulation(make(name, {**length, **settings}), parts)  # type: ignore[arg-type]
     for _ in range(rounds):
         simulation.play(evaluate=False)
     shared = {n: v.copy() for n, v in simulation.server.state.held.items()}

@@ -290,3 +290,18 @@ def test_a_ledger_takes_a_search_elsewhere(small: Interactions, tmp_path: Path) 
     with pytest.raises(FedrecError, match="is no ledger of a search, or damaged"):
         search("fourth", 7)
     assert not (tmp_path / "fourth").exists()
+
+
+def test_a_ledger_loses_no_trials_of_others(small: Interactions, tmp_path: Path) -> None:
+    ledger = tmp_path / "fedmf.jsonl"
+
+    def search(out: str, trials: int) -> Tuned:
+        return tune("fedmf", small, trials=trials, out=tmp_path / out, ledger=ledger, **SMALL)
+
+    search("a", 2)
+    search("b", 4)
+    back = search("a", 5)  # where two are known so far
+    assert back.ended == 5
+    assert len(ledger.read_text(encoding="utf-8").splitlines()) == 6
+    with pytest.raises(FedrecError, match=r"there is no folder .* for the ledger"):
+        tune("fedmf", small, trials=2, out=tmp_path / "c", ledger=tmp_path / "no" / "x.jsonl", **SMALL)

@@ -80,8 +80,10 @@ def alone(plan: list[Phase]) -> list[Phase]:
 
 def frozen(plan: list[Phase]) -> list[Phase]:
     """A plan that leaves the shared part as it is: how a newcomer trains what is its own."""
-    kept = [replace(p, groups=[g for g in p.groups if g.owner != "shared"]) for p in plan]
-    return [phase for phase in kept if phase.groups]
+    own = [replace(p, groups=[g for g in p.groups if g.owner != "shared"]) for p in plan]
+    # A phase that moves nothing is one in which a device only looks at something.
+    kept = [now for before, now in zip(plan, own, strict=True) if now.groups or not before.groups]
+    return kept if any(phase.groups for phase in kept) else []
 
 
 @dataclass

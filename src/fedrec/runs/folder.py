@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from fedrec.runs.config import RunConfig
 
 if TYPE_CHECKING:
     import polars as pl
+
+WAITS = 60.0  # seconds for another process to let go of what only one may have
 
 DIGEST = "# digest: "  # of everything else in a config
 LONGEST = 150  # letters of a folder's name, besides seed and date
@@ -173,6 +176,20 @@ def take_lock(path: Path) -> IO[str] | None:
         file.close()
         return None
     return file
+
+
+@contextmanager
+def alone(lock: Path, sentence: str) -> Iterator[None]:
+    """One process at a time, by a file that it locks; the sentence is for who has waited for a minute."""
+    until = time.monotonic() + WAITS
+    while (mine := take_lock(lock)) is None:
+        if time.monotonic() > until:
+            raise FedrecError(sentence)
+        time.sleep(0.05)
+    try:
+        yield
+    finally:
+        mine.close()
 
 
 def _unique(config: RunConfig) -> Path:

@@ -7,14 +7,18 @@ tests with such a run.
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import json
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import exists, write
-from fedrec.runs.folder import writing
+from fedrec.runs.folder import alone, writing
 from fedrec.study.board import Job
 from fedrec.study.case import finished, nearly_of
 
@@ -32,6 +36,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        in_a_folder(path)
         self.known = self._read()
 
     def _read(self) -> dict[str, dict[str, Any]]:
@@ -59,14 +64,29 @@ class Ledger:
         }
         if not new:
             return
-        self.known = {**self._read(), **self.known, **new}  # others may have added to it
-        lines = [json.dumps(self.known[name], separators=(",", ":")) for name in sorted(self.known)]
-        with writing(self.path.parent):
+        with by_one(self.path), writing(self.path.parent):
+            self.known = {**self._read(), **self.known, **new}  # others may have added to it
+            lines = [json.dumps(self.known[name], separators=(",", ":")) for name in sorted(self.known)]
             write(self.path, "\n".join(lines) + "\n")
 
     def _row(self, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         told = {name: _short(result[name]) for name in TOLD if name in result}
         return {"run": job.path.name, **told, "nearly": nearly_of(job.path, result)}
+
+
+def in_a_folder(path: Path) -> None:
+    """Said before anything runs: a ledger that could not be written would be missed after hours."""
+    if not exists(path.parent):
+        raise FedrecError(f"there is no folder {path.parent} for the ledger {path.name}: make it first")
+
+
+@contextmanager
+def by_one(path: Path) -> Iterator[None]:
+    """Whoever reads a ledger and writes it anew does so alone."""
+    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:20]
+    lock = Path(tempfile.gettempdir()) / f"fedrec-{getpass.getuser()}-{name}.lock"
+    with alone(lock, f"another process holds {path}: try again"):
+        yield
 
 
 def _short(value: Any) -> Any:

@@ -53,12 +53,13 @@ def _here(board: Board, job: Job, threads: int, how: dict[str, Any]) -> None:
     while True:
         try:
             play(job, threads, at=lambda round, rounds: board.at(job, round, rounds), **how)
-            board.end(job)
         except Locked:
             time.sleep(AGAIN)
             continue
         except FedrecError as error:
             board.end(job, str(error))
+        else:
+            board.end(job)
         return
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import exists, write
 from fedrec.runs.folder import writing
+from fedrec.study.ledger import by_one, in_a_folder
 
 DIGITS = 7  # of a figure on the way
 ENDED = ("COMPLETE", "PRUNED", "FAIL")
@@ -23,14 +24,18 @@ class TrialLedger:
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path, self.about = path, json.loads(json.dumps(about, sort_keys=True))
-        self.rows: list[dict[str, Any]] = []
-        self.ranges: dict[str, str] = {}  # of Optuna's parameters
+        in_a_folder(path)
+        self.rows, self.ranges = self._read()
+
+    def _read(self) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """Trials, and the ranges of Optuna's parameters."""
+        path = self.path
         if not exists(path):
-            return
+            return [], {}
         try:
-            heading, *self.rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-            before, self.ranges = heading["about"], heading["ranges"]
-            assert all(row["state"] in ENDED for row in self.rows)
+            heading, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            before, ranges = heading["about"], heading["ranges"]
+            assert all(row["state"] in ENDED for row in rows)
         except OSError as error:
             raise FedrecError(f"cannot read the ledger {path}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError, AssertionError):
@@ -42,15 +47,17 @@ class TrialLedger:
             raise FedrecError(
                 f"{path} has the trials of another search, with another {other[0]}: choose another --ledger"
             )
+        return rows, ranges
 
     def into(self, study: Any) -> None:
-        """A study that has no trials begins with those that are known."""
+        """A study gets the trials that it does not have."""
         import optuna
 
-        if study.get_trials(deepcopy=False):
-            return
+        there = [trial.params for trial in study.get_trials(deepcopy=False)]
         ranges = {n: optuna.distributions.json_to_distribution(text) for n, text in self.ranges.items()}
         for row in self.rows:
+            if row["parameters"] in there:
+                continue
             known = {name: row[name] for name in ("round", "error") if row.get(name) is not None}
             study.add_trial(
                 optuna.trial.create_trial(
@@ -64,10 +71,10 @@ class TrialLedger:
             )
 
     def note(self, trials: list[Any]) -> None:
-        """Write those that have ended, in their order."""
+        """Write those that have ended, in their order, after what others have written."""
         import optuna
 
-        rows = []
+        rows: list[dict[str, Any]] = []
         for trial in trials:
             if trial.state.name not in ENDED:
                 continue
@@ -76,15 +83,19 @@ class TrialLedger:
             row |= {"settings": json.loads(trial.user_attrs["settings"]), "parameters": trial.params}
             curve = {at: float(f"{v:.{DIGITS}g}") for at, v in trial.intermediate_values.items()}
             rows.append({**row, "curve": curve})
-        if len(rows) == len(self.rows):
-            return
-        self.rows = rows
-        self.ranges = {
+        found = {
             name: optuna.distributions.distribution_to_json(range)
             for trial in trials
             for name, range in trial.distributions.items()
         }
-        heading = {"about": self.about, "ranges": self.ranges}
-        lines = [json.dumps(each, separators=(",", ":")) for each in (heading, *rows)]
-        with writing(self.path.parent):
-            write(self.path, "\n".join(lines) + "\n")
+        with by_one(self.path):
+            before, ranges = self._read()
+            mine = [row["parameters"] for row in rows]
+            self.rows = [row for row in before if row["parameters"] not in mine] + rows
+            self.ranges = {**ranges, **found}
+            if self.rows == before:
+                return
+            heading = {"about": self.about, "ranges": self.ranges}
+            lines = [json.dumps(each, separators=(",", ":")) for each in (heading, *self.rows)]
+            with writing(self.path.parent):
+                write(self.path, "\n".join(lines) + "\n")

@@ -6,7 +6,6 @@ Trials are kept in ``study.db`` in the folder: an interrupted search goes on, an
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from fedrec.runs import border
 from fedrec.runs.command import command_of
 from fedrec.runs.config import RunConfig
 from fedrec.runs.describe import described
-from fedrec.runs.folder import make_folder, take_lock, writing
+from fedrec.runs.folder import WAITS, alone, make_folder, take_lock, writing
 from fedrec.study import space
 from fedrec.study.case import NO_MATTER
 from fedrec.study.trial import validated
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 NAME = "fedrec"  # of the study in its file
 RANDOM = 8  # trials before the search learns from them
 UNPRUNED = 4  # complete trials before others are measured by their median
-WAITS = 60.0  # seconds for another process to let go of the study
+
 Heard = Callable[["Tuned", str], None]
 
 
@@ -156,6 +155,7 @@ def tune(
                 said = _try(tuned, parts, threads, *begun)
                 tuned.note()
                 heard(tuned, said)
+        tuned.note()
     except _optuna().exceptions.StorageInternalError as error:  # what SQLite says of a disk without room
         said = getattr(error.__cause__, "orig", error)
         raise FedrecError(
@@ -201,21 +201,19 @@ def open_study(
                 f"{folder / 'study.db'} is damaged or no study: choose another --out"
             ) from error
         tried = [] if known is None else [row["parameters"] for row in known.rows]
-        _same_or_new(study, about, [values for values in begun if values not in tried], folder, known)
+        _same_or_new(study, about, [values for values in begun if values not in tried], folder)
+        if known is not None:
+            known.into(study)
     rounds = found.config.rounds or 1
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=UNPRUNED, n_warmup_steps=rounds // 5)
     return Tuned(found.config, asked, fixed, study, folder, trials, known), found.data
 
 
-def _same_or_new(
-    study: Any, about: dict[str, Any], first: list[dict[str, Any]], folder: Path, known: TrialLedger | None
-) -> None:
+def _same_or_new(study: Any, about: dict[str, Any], first: list[dict[str, Any]], folder: Path) -> None:
     """A study goes on with what it was begun with, or it is another."""
     before = study.user_attrs.get("about")
     if before is None:
         study.set_user_attr("about", json.dumps(about, sort_keys=True))
-        if known is not None:
-            known.into(study)
         for values in first:
             study.enqueue_trial(values)
         return
@@ -307,15 +305,8 @@ def _lock(tuned: Tuned, number: int) -> Path:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """One process at a time: what is counted is still so when it is acted on."""
-    until = time.monotonic() + WAITS
-    while (lock := take_lock(folder / ".lock")) is None:
-        if time.monotonic() > until:
-            raise FedrecError(f"another process holds {folder}: wait for it, or choose another --out")
-        time.sleep(0.05)
-    try:
+    with alone(folder / ".lock", f"another process holds {folder}: wait for it, or choose another --out"):
         yield
-    finally:
-        lock.close()
 
 
 @contextmanager
