@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from fedrec.core.freed import give_back, keep_freed_memory
 from fedrec.core.interrupt import held_back
 from fedrec.runs.folder import RunFolder
 from fedrec.runs.history import History
@@ -28,6 +29,7 @@ def train(
     callbacks: Sequence[Callback] = (),
 ) -> str:
     """Play the rounds that are left; returns why it stopped ("" when all were played)."""
+    keep_freed_memory()
     try:
         return _play(training, history, folder, eval_every, patience, checkpoint_every, callbacks)
     except KeyboardInterrupt:  # between two rounds: one that is cut short leaves no trace
@@ -35,6 +37,8 @@ def train(
             with held_back():  # Ctrl-C once more does not cost what is being saved
                 training.save(folder.checkpoint)
         raise
+    finally:
+        give_back()
 
 
 def _play(
