@@ -1,7 +1,7 @@
 """Searches for honest presets: every method with the same number of trials, on validation of ML-100K.
 
-Each begins with its paper's settings and is told nothing else (but for FedRAP, see below). What was tried is in benchmarks/searches, a ledger for
-each method: stop it at any time, and go on anywhere.
+Each begins with its paper's settings and is told nothing else (but for FedRAP, see below). What was tried is in
+benchmarks/searches, a ledger for each method: stop it at any time, and go on anywhere.
 
 python benchmarks/searches.py                   # everything that is missing (hours)
 python benchmarks/searches.py fedmf pfedrec     # these

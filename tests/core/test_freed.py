@@ -45,6 +45,10 @@ def test_what_somebody_else_has_set_stays() -> None:
 def _faults(environment: dict[str, str]) -> list[int]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     done = subprocess.run(
-        [sys.executable, "-c", FAULTS], env={**mine, **environment}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", FAULTS],
+        env={**mine, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return [int(word) for word in done.stdout.split()]

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from polars.testing import assert_frame_equal
 from rich.console import Console
-from scipy.stats import wilcoxon
+from scipy.stats import ttest_rel, wilcoxon
 
 import fedrec
 from fedrec.core.errors import FedrecError, Interrupted
@@ -20,7 +21,7 @@ from fedrec.runs import api
 from fedrec.study import play
 from fedrec.study.case import Case, Line, place
 from fedrec.study.compare import Comparison, compare_cases, open_comparison
-from fedrec.study.paired import holm, paired, signed_rank
+from fedrec.study.paired import holm, paired, paired_over_seeds, signed_rank
 from fedrec.study.published import published, tables, with_noise
 
 ROUNDS = {"rounds": 3}
@@ -246,6 +247,32 @@ def test_differences_are_tested_against_the_baseline(compared: Comparison) -> No
         assert rows[name].p == pytest.approx(p)
     assert rows["fedmf"].difference is None
     assert f"| {100 * tests[0].difference:+.2f}" in compared.to_markdown()
+
+
+def test_a_ledger_has_figures_of_runs_that_are_gone(
+    small: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def again(methods: list[str], out: str) -> Comparison:
+        return fedrec.compare(
+            methods, small, seeds=3, rounds=2, jobs=1, out=tmp_path / out, ledger=tmp_path / "ledger.jsonl"
+        )
+
+    made = again(["fedmf", "fcf"], "here")
+    told = again(["fedmf", "fcf"], "elsewhere")
+    assert (made.played, told.played) == (6, 0)
+    figures = ["method", "hr@10", "ndcg@10", "difference", "rounds_to_99", "seeds"]
+    assert_frame_equal(told.frame.select(figures), made.frame.select(figures))
+    assert "paired over seeds" in told.to_markdown()
+    assert "paired over seeds" not in made.to_markdown()
+    base, other = (next(line for line in told.lines if line.case.name == n) for n in ("fedmf", "fcf"))
+    expected = ttest_rel(other.values("ndcg@10"), base.values("ndcg@10")).pvalue
+    assert paired_over_seeds(other, base).p == pytest.approx(expected)
+    assert paired_over_seeds(base.at([0]), other.at([0])).p == 1.0  # one seed says nothing
+    assert paired_over_seeds(base, base).p == 1.0
+    more = again(["fedmf", "fcf", "pfedrec"], "elsewhere")
+    assert more.played == 3
+    monkeypatch.setattr(api, "run", lambda *_, **__: pytest.fail("it was run"))
+    assert open_comparison(tmp_path / "elsewhere").to_markdown() == more.to_markdown()
 
 
 def test_controls_stand_under_the_line(cases: list[Case], tmp_path: Path) -> None:

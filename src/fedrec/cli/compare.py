@@ -22,6 +22,10 @@ Jobs = Annotated[
 Longest = Annotated[
     float | None, typer.Option(help="Leave out what would take more seconds a run, and say so.")
 ]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(help="Figures of finished runs: what it has is not run again, what is run is added."),
+]
 Finished = Annotated[bool, typer.Option("--finished", help="Run nothing: lay out what is finished so far.")]
 
 
@@ -70,6 +74,7 @@ def compare(
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep what runs learned, to recommend or to look at.")
     ] = False,
+    ledger: LedgerFile = None,
     finished: Finished = False,
     force: Annotated[
         bool, typer.Option("--force", help="Write over the tables of another comparison.")
@@ -91,6 +96,7 @@ def compare(
             "threads",
             "longest",
             "keep_models",
+            "ledger",
             "finished",
             "force",
             "json",
@@ -107,7 +113,7 @@ def compare(
                 rounds=rounds, clients=clients, channel=channel, epsilon=epsilon,  # type: ignore[arg-type]
                 eval_every=eval_every, patience=patience,
                 out=out, jobs=jobs, threads=threads, longest=longest, keep_models=keep_models,
-                only_finished=finished, force=force, changed=changed,
+                only_finished=finished, force=force, ledger=ledger, changed=changed,
             )  # fmt: skip
         except Interrupted as stop:
             interrupted = str(stop)
@@ -139,7 +145,9 @@ def show(found: Comparison, json: bool = False) -> None:
             f"The protocol {leaking[0]} leaks the test item into training: see docs/protocols.md.",
             style="yellow",
         )
-    tested = f"−base: NDCG@10 less that of {found.baseline}, * p < 0.05 (Wilcoxon over users, Holm). "
+    seeds = any(row.over_seeds for section in found.sections for row in section.rows)
+    over = "Wilcoxon over users, Student over seeds where a ledger tells" if seeds else "Wilcoxon over users"
+    tested = f"−base: NDCG@10 less that of {found.baseline}, * p < 0.05 ({over}; Holm). "
     say(
         f"Percent, mean±std over seeds. {tested if found.baseline else ''}s: seconds of a run; kB: per client and "
         f"round. {found.played} runs made; tables: {found.folder}/comparison.csv, .md, .tex"

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fedrec.cli.board import display
-from fedrec.cli.compare import Finished, Jobs
+from fedrec.cli.compare import Finished, Jobs, LedgerFile
 from fedrec.cli.terminal import complain, console, say, say_json
 
 
@@ -24,10 +24,7 @@ def reproduce(
         Path | None,
         typer.Option(help="Put the section into this page as well, such as docs/reproduction.md."),
     ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Figures of finished runs: what it has is not run again, what is run is added."),
-    ] = None,
+    ledger: LedgerFile = None,
     jobs: Jobs = None,
     threads: Annotated[int | None, typer.Option(help="Threads in all; results do not depend on it.")] = None,
     finished: Finished = False,

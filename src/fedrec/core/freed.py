@@ -1,7 +1,8 @@
 """Memory that arrays give back is kept for the next arrays.
 
 A round makes large arrays and drops them. The C library hands each one back to the system, and asks for it again page
-by page: a third of the time of MetaMF's rounds, a fifth of FedPerGNN's. Only glibc is told otherwise (mallopt, malloc_trim).
+by page: a third of the time of MetaMF's rounds, a fifth of FedPerGNN's. Only glibc is told otherwise (mallopt,
+malloc_trim).
 """
 
 from __future__ import annotations

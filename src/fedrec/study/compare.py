@@ -118,6 +118,7 @@ def compare(
     keep_models: bool = False,
     only_finished: bool = False,
     force: bool = False,
+    ledger: str | Path | None = None,
     changed: Changed = lambda board, said: None,
 ) -> Comparison:
     """Run what is missing of methods × data × protocols × seeds, and lay the results side by side.
@@ -128,6 +129,7 @@ def compare(
     TOML file that says all of this. ``jobs`` runs are made at a time, by default one a core where memory allows.
     ``longest``: a run that would take more seconds than this is left out, and the table says so.
     ``only_finished``: nothing is run, what is finished is laid side by side.
+    ``ledger``: a file of figures; what it has is not run again, what is run is added.
     """
     if grid is not None:
         found, cases = read_grid(grid)
@@ -140,6 +142,7 @@ def compare(
     return compare_cases(
         cases, out, seeds, baseline=baseline, jobs=jobs, threads=threads, longest=longest,
         keep_models=keep_models, only_finished=only_finished, force=force, changed=changed,
+        ledger=None if ledger is None else Ledger(border.path_of("ledger", ledger)),
     )  # fmt: skip
 
 
@@ -306,13 +309,19 @@ def _described(comparison: Comparison) -> dict[str, Any]:
         how = case.protocol.model_dump(mode="json") if isinstance(case.protocol, Protocol) else case.protocol
         facts = {"line": _identity(case), "method": case.method, "protocol": how, "settings": case.settings}
         facts |= {"options": case.options, "label": case.label, "runs": runs}
-        lines.append({**facts, "failed": line.failed, "note": line.note})
+        told = [result if "nearly" in result else None for result in line.results]  # by a ledger
+        lines.append({**facts, "told": told, "failed": line.failed, "note": line.note})
     return {"baseline": comparison.baseline, "lines": lines}
 
 
 def _read_line(folder: Path, told: dict[str, Any]) -> Line:
     paths = [folder / name for name in told["runs"]]
-    results = [found for path in paths if (found := RunFolder.existing(path).result()) is not None]
+    by_ledger = told.get("told") or [None] * len(paths)
+    results = [
+        found
+        for path, known in zip(paths, by_ledger, strict=True)
+        if (found := known or RunFolder.existing(path).result()) is not None
+    ]
     how = told["protocol"] if isinstance(told["protocol"], str) else Protocol(**told["protocol"])
     case = Case(told["method"], told["line"][1], how, told["settings"], told["options"], told["label"])
     return Line(case, results, paths, told["failed"], told["note"])

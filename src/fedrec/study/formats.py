@@ -88,10 +88,13 @@ def legend(sections: Sequence[Section]) -> str:
     )
     if base is None:
         return said
-    return (
+    said = (
         f"{said} The column *− {base}* is the difference in NDCG@10, paired over users (and over the seeds that both "
         f"have); * marks p < {CERTAIN} (Wilcoxon's signed-rank test, corrected by Holm within a table)."
     )
+    if any(row.over_seeds for section in sections for row in section.rows):
+        said += " Where a ledger has figures alone, they are paired over seeds (Student's test)."
+    return said
 
 
 def about(section: Section) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedrec.study.case import Line
-from fedrec.study.paired import Paired, holm, paired
+from fedrec.study.paired import Paired, holm, paired, paired_over_seeds
 from fedrec.study.published import Published, published
 
 CERTAIN = 0.05  # corrected p-values below it are marked
@@ -34,6 +34,7 @@ class Row:
     control: bool = False
     difference: Figure | None = None  # to the baseline, in NDCG@10; no spread
     p: float | None = None  # corrected
+    over_seeds: bool = False  # the test was over seeds, not over users
     published: Published | None = None
     rounds: str = "-"
     seconds: float | None = None
@@ -124,13 +125,14 @@ def _rows(lines: Sequence[Line], baseline: str | None) -> list[Row]:
 def _differences(lines: Sequence[Line], baseline: str | None) -> dict[str, tuple[Paired, float]]:
     """Each line's difference to the baseline, paired over users and over the seeds that both have."""
     base = next((line for line in lines if line.case.name == baseline), None)
-    if base is None or not base.has_ranks:
+    if base is None:
         return {}
     tests: dict[str, Paired] = {}
     for line in lines:
         common = [seed for seed in line.seeds if seed in base.seeds]
-        if line is not base and common and line.has_ranks:
-            tests[line.case.name] = paired(line.at(common), base.at(common))
+        if line is not base and common:
+            a, b = line.at(common), base.at(common)
+            tests[line.case.name] = paired(a, b) if a.has_ranks and b.has_ranks else paired_over_seeds(a, b)
     corrected = holm([test.p for test in tests.values()])
     return {name: (test, p) for (name, test), p in zip(tests.items(), corrected, strict=True)}
 
@@ -148,6 +150,7 @@ def _row(line: Line, test: Paired | None, p: float | None) -> Row:
         control=line.case.local,
         difference=Figure(test.difference) if test else None,
         p=p,
+        over_seeds=test is not None and test.seeds > 0,
         published=published(line.case.method, line.case.data_name, line.case.protocol_name)
         if plain
         else None,
