@@ -5,6 +5,7 @@ benchmarks/searches, a ledger for each method: stop it at any time, and go on an
 
 python benchmarks/searches.py                   # everything that is missing (hours)
 python benchmarks/searches.py fedmf pfedrec     # these
+python benchmarks/searches.py --check ml-1m     # what was found, beside the paper's settings on other data
 python benchmarks/searches.py --show            # nothing is run: a table of what was found
 """
 
@@ -46,25 +47,55 @@ def search(method: str, threads: int | None) -> None:
     )  # fmt: skip
 
 
+def check(method: str, data: str, threads: int | None) -> None:
+    """The best settings beside those the search began with, on validation of other data: two trials, nothing else."""
+    if (best := best_of(trials_of(method))) is None:
+        return
+    options = {"eval_every": 5, "preset": "paper", **SEARCHES[method]}
+    tune(
+        method, data, "strict", 2, threads=threads, heard=said, first=[best["settings"]],
+        ledger=FOLDER / f"{method}@{data}.jsonl", out=Path("runs") / "searches" / f"{method}@{data}", **options,
+    )  # fmt: skip
+
+
+def trials_of(name: str) -> list[dict[str, Any]]:
+    path = FOLDER / f"{name}.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+
+
+def best_of(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    return max(
+        (row for row in rows if row["state"] == "COMPLETE"), key=lambda row: row["value"], default=None
+    )
+
+
 def show() -> None:
     """Per method: trials made, the paper's settings and the best ones, by validation NDCG@10 in percent."""
-    print("| method | trials | stopped early | paper's settings | best | its settings |")
-    print("| --- | ---: | ---: | ---: | ---: | --- |")
+    checked = sorted({path.stem.split("@")[1] for path in FOLDER.glob("*@*.jsonl")})
+    print(
+        "| method | trials | stopped early | paper's settings | best |",
+        *(f"on {name} |" for name in checked),
+        "its settings |",
+    )
+    print("| --- | ---: | ---: | ---: | ---: |", *("---: |" for _ in checked), "--- |")
     for method in SEARCHES:
-        path = FOLDER / f"{method}.jsonl"
-        if not path.exists():
+        rows = trials_of(method)
+        if (best := best_of(rows)) is None:
             continue
-        _, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        whole = [row for row in rows if row["state"] == "COMPLETE"]
-        if not whole:
-            continue
-        stopped, best = (
-            sum(row["state"] == "PRUNED" for row in rows),
-            max(whole, key=lambda row: row["value"]),
-        )
-        first = f"{100 * rows[0]['value']:.2f}" if rows[0]["state"] == "COMPLETE" else "failed"
+        stopped = sum(row["state"] == "PRUNED" for row in rows)
         found = ", ".join(f"{name.partition('.')[2]} {value}" for name, value in best["settings"].items())
-        print(f"| `{method}` | {len(rows)} | {stopped} | {first} | {100 * best['value']:.2f} | {found} |")
+        others = (" → ".join(map(_percent, trials_of(f"{method}@{name}"))) or "-" for name in checked)
+        print(
+            f"| `{method}` | {len(rows)} | {stopped} | {_percent(rows[0])} | {_percent(best)} |",
+            *(f"{each} |" for each in others),
+            f"{found} |",
+        )
+
+
+def _percent(row: dict[str, Any]) -> str:
+    return f"{100 * row['value']:.2f}" if row["state"] == "COMPLETE" else "failed"
 
 
 def main() -> None:
@@ -75,6 +106,7 @@ def main() -> None:
         "methods", nargs="*", metavar="METHOD", help=f"of {', '.join(SEARCHES)}; default: all"
     )
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--check", metavar="DATA")
     parser.add_argument("--show", action="store_true")
     asked = parser.parse_args()
     unknown = [name for name in asked.methods if name not in SEARCHES]
@@ -85,7 +117,10 @@ def main() -> None:
         return
     FOLDER.mkdir(exist_ok=True)
     for method in asked.methods or SEARCHES:
-        search(method, asked.threads)
+        if asked.check:
+            check(method, asked.check, asked.threads)
+        else:
+            search(method, asked.threads)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "fcf": {"dim": 8},
     "fedae": {"hidden": 8},
     "feddae": {"hidden": 8},
+    "gpfedrec": {"dim": 8, "hidden": (8,)},
     "fedals": {"dim": 8},
     "fednext": {"dim": 8},
 }

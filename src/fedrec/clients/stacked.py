@@ -75,17 +75,20 @@ class Stacked:
             return self.method.keep(given, p), sent
 
         begun = vmap(receive, in_dims=(0, None, 0))(shared, whole, private)
+        fetches = self.fetches  # another thread may find out meanwhile
         try:
-            p, loss = self._descend(begun, passes, plan)
+            p, loss = self._descend(begun, passes, plan, fetches)
         except Exception:
-            if not self.fetches:
+            if not fetches:
                 raise
             self.fetches = False
-            p, loss = self._descend(begun, passes, plan)
+            p, loss = self._descend(begun, passes, plan, False)
         p, sent = vmap(end, in_dims=(0, None, 0, 0))(shared, whole, p, passes)
         return p, sent, loss
 
-    def _descend(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
+    def _descend(
+        self, p: Params, passes: Sequence[Batch], plan: list[Phase], fetches: bool
+    ) -> tuple[Params, Any]:
         """All phases, epochs and batches: the arrays afterwards, and the loss of the last epoch."""
         import torch
         from torch.func import vmap
@@ -99,7 +102,7 @@ class Stacked:
             for group in phase.groups:
                 if not isinstance(group.optimizer, SGD | Gradient):
                     p |= vmap(lambda q, g=group: g.optimizer.begin(q, g.names))(p)
-            fetched = self._fetched(phase)
+            fetched = self._fetched(phase) if fetches else frozenset()
             for name in _moved(phase.groups) & fetched:  # moved in place: a copy of its own
                 p[name] = p[name].clone(memory_format=torch.contiguous_format)
             for epoch in range(phase.epochs):
@@ -125,7 +128,7 @@ class Stacked:
         """The tables of which a step sees the batch's rows alone: none, unless all that move do so by SGD."""
         tables = self.method.row_slots
         plain = all(isinstance(g.optimizer, SGD | Gradient) or not tables & {*g.names} for g in phase.groups)
-        return tables if self.fetches and plain else frozenset()
+        return tables if plain else frozenset()
 
     def _turn(
         self, p: Params, batch: Batch, groups: Sequence[Group], fetched: frozenset[str], active: Any

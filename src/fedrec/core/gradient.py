@@ -125,7 +125,9 @@ class GradientMethod(Federated):
 
     @cached_property
     def row_slots(self) -> frozenset[str]:
-        return row_names(self.slots(Catalog(1, 1)))
+        """Tables with a row per item: its own, and those that a server makes for single clients."""
+        service = self.service(Catalog(1, 1), 0)
+        return row_names({**self.slots(Catalog(1, 1)), **(service.given if service else {})})
 
     def _descend(self, p: Params, passes: Sequence[Batch], plan: list[Phase]) -> tuple[Params, Any]:
         """All phases, epochs and batches: the arrays afterwards, and the loss of the last epoch."""

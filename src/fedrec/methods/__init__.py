@@ -29,6 +29,7 @@ METHODS = {
     "fedpergnn": "fedrec.methods.fedpergnn:FedPerGNN",
     "fedae": "fedrec.methods.fedae:FedAE",
     "feddae": "fedrec.methods.feddae:FedDAE",
+    "gpfedrec": "fedrec.methods.gpfedrec:GPFedRec",
     "fcf": "fedrec.methods.fcf:FCF",
     "fedals": "fedrec.methods.fedals:FedALS",
     "private-fedals": "fedrec.methods.private_fedals:PrivateFedALS",

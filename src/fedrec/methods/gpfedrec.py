@@ -1,0 +1,167 @@
+"""GPFedRec: every client has a table of its own, a mean over the tables of clients like it.
+
+Zhang, Long, Zhou, Zhang, Yan & Yang, "GPFedRec: Graph-Guided Personalization for Federated Recommendation",
+KDD 2024. A user's vector and the layers stay on the device. The server links clients whose item tables q are alike,
+averages the tables over each one's neighbours, r_u = mean of q_v, and all those into the table g of everybody. A client
+trains from g, and a penalty λ mean (q − r_u)² pulls its table to r_u.
+
+What is ours: the penalty. It pulls every row of a table, touched or not, by 2λ·lr·η/d of the way at each step: half of
+it with the authors' rates, and most clients make one to three steps. Here a client is given the table
+
+    g + pull (r_u − g)
+
+and moves the rows of its samples from there.
+
+The authors' code takes scikit-learn's cosine *distance* for a similarity: its neighbours are the clients least alike.
+``neighbours="unlike"`` does that; the default is what the paper says.
+
+The server holds users × items × dim numbers, and reads every upload by itself: secure aggregation cannot be put over
+it. Therefore it is for small federations.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedrec.core.errors import FedrecError
+from fedrec.core.federated import Context, Group, Params, Pull, RanksWith, Service
+from fedrec.core.gradient import GradientMethod
+from fedrec.core.layers import mlp, mlp_slots
+from fedrec.core.optim import SGD
+from fedrec.core.ragged import Ids
+from fedrec.core.settings import Search
+from fedrec.core.slots import Array, Arrays, Catalog, Slot, normal, private, sent, server, shared, zeros
+from fedrec.core.upload import Total, Upload, summed
+
+APART = "apart"  # what the server holds: how far the tables r_u are from g, of all clients
+GIVEN = "given"  # what a client is given: its own of them
+MOVES = "moves"  # rows that clients moved, by user × items + item
+LARGEST = 1 << 28  # numbers that a server keeps: 1 GB
+
+
+class GPFedRec(GradientMethod):
+    name: ClassVar[str] = "gpfedrec"
+    citation: ClassVar[str] = "Zhang et al., KDD 2024"
+    use_when: ClassVar[str] = "you reproduce graph-guided tables; its server keeps one for every client"
+    reveals: ClassVar[str] = (
+        "touched rows are the client's positives and sampled negatives; the server reads each upload alone, "
+        "keeps a table of every client and learns who is like whom"
+    )
+    closed: ClassVar[str] = (
+        "its clients are given tables of their own by the server, which a wrapper would not pass on"
+    )
+
+    dim: Annotated[int, Search(8, 64, log=True)] = Field(
+        32, ge=1, le=4096, description="length of user and item vectors"
+    )
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (32, 16, 8), min_length=1, description="hidden layers of the score function"
+    )
+    lr: Annotated[float, Search(0.01, 1, log=True)] = Field(
+        0.1, gt=0, description="learning rate of the layers"
+    )
+    eta: Annotated[float, Search(5, 1000, log=True)] = Field(
+        80.0, gt=0, description="rate of the user vector = lr × eta, of items = lr × items × eta"
+    )
+    pull: Annotated[float, Search(0.05, 1)] = Field(
+        0.5, ge=0, le=1, description="how far a client's table is on the way to its neighbours' mean"
+    )
+    neighbours: Literal["alike", "unlike"] = Field(
+        "alike", description="who is linked: similarity above the mean; unlike: as the authors' code has it"
+    )
+    mild: Annotated[float, Search(0.001, 1, log=True)] = Field(
+        1.0, ge=0, le=1, description="share of its local move that a row keeps to rank with; 1: the paper's"
+    )
+
+    def slots(self, catalog: Catalog) -> dict[str, Slot]:
+        users, items, d = catalog.n_users, catalog.n_items, self.dim
+        if users * items * d > LARGEST:
+            raise FedrecError(
+                f"gpfedrec keeps a table of every client on its server: {users:,} × {items:,} × {d} numbers are "
+                f"{users * items * d / 2**28:.1f} GB, and it takes 1 at the most: set a smaller dim, or take fewer users"
+            )
+        return {
+            "user": private(d, start=normal(1.0)),
+            **mlp_slots("score", (2 * d, *self.hidden, 1), "private"),
+            "items": shared(items, d, start=normal(1.0), rows=True),
+            APART: server(users, items, d, start=zeros(), bound=True),
+        }
+
+    def groups(self, catalog: Catalog, round: int) -> list[Group]:
+        score = tuple(name for name in self.slots(catalog) if name.startswith("score"))
+        return [
+            Group(score, SGD(self.lr), "private"),
+            Group(("user",), SGD(self.lr * self.eta), "private"),
+            Group(("items",), SGD(self.lr * catalog.n_items * self.eta), "shared"),
+        ]
+
+    def logits(self, p: Any, i: Any) -> Any:
+        return mlp(p, "score", len(self.hidden) + 1, p.user, p.items[i] + self.pull * p.given[i])[..., 0]
+
+    def keep(self, shared: Params, p: Params) -> Params:
+        if self.mild == 1 or "items" not in shared:
+            return p
+        return {**p, "items": shared["items"] + self.mild * (p["items"] - shared["items"])}
+
+    def view(self) -> RanksWith:
+        return "tuned"  # the authors' devices rank with their own tables
+
+    def service(self, catalog: Catalog, seed: int) -> Tables:
+        return Tables(catalog.n_items, self.dim, self.uploads(catalog).arrays)
+
+    def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
+        """Tables of clients like one, averaged for each; and over all clients."""
+        apart = held[APART]
+        own = self.pull * apart  # q − g of every client
+        rows = own.reshape(-1, self.dim)
+        for places, moves in total.told[MOVES]:
+            rows[places] += moves
+        flat = own.reshape(len(own), -1)
+        near = (mean_over(alike(flat, held["items"].reshape(-1)), self.neighbours) @ flat).reshape(own.shape)
+        common = near.mean(axis=0)
+        return {**held, "items": held["items"] + common, APART: near - common}
+
+
+def alike(own: Array, table: Array) -> Array:
+    """Cosines between the tables ``table + own`` of all clients, flat."""
+    inner = own @ own.T
+    side = own @ table
+    inner += side[:, None] + side[None] + table @ table
+    length = np.sqrt(np.maximum(np.diag(inner), np.float32(1e-12)))
+    found: Array = inner / (length[:, None] * length[None])
+    return found
+
+
+def mean_over(cosines: Array, which: str) -> Array:
+    """Weights of clients in one another's means: alike those that are linked; who has no link has itself."""
+    strength = cosines if which == "alike" else 1 - cosines
+    linked = strength > strength.mean(dtype=np.float64)
+    alone = np.flatnonzero(~linked.any(axis=1))
+    linked[alone, alone] = True
+    found: Array = linked / linked.sum(axis=1, keepdims=True, dtype=np.float32)
+    return found
+
+
+class Tables(Service):
+    """Gives every client its table, as how far that is from the table of all; keeps the moves of each apart."""
+
+    def __init__(self, n_items: int, dim: int, sums: dict[str, Slot]) -> None:
+        self.n_items, self.dim, self.sums = n_items, dim, sums
+        self.given = {GIVEN: sent(n_items, dim, rows=True)}
+
+    def give(self, held: Arrays, users: Ids) -> tuple[Arrays, Pull]:
+        def pull(upload: Upload, at: Ids) -> Total:
+            total = summed(upload, self.sums)
+            owners = np.repeat(users[at], np.diff(upload.items.indptr))
+            places = owners.astype(np.int64) * self.n_items + upload.items.items
+            total.told[MOVES] = [(places, upload.rows["items"])]
+            return total
+
+        return {GIVEN: held[APART][users]}, pull
+
+    def give_alone(self, clients: int) -> Arrays:
+        """Who learns alone has nobody to be like."""
+        return {GIVEN: np.zeros((clients, self.n_items, self.dim), np.float32)}
