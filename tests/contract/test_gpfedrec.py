@@ -76,7 +76,9 @@ def test_the_servers_step_in_plain_words() -> None:
 def test_clients_rank_with_tables_of_their_own(small: Interactions) -> None:
     """Without a pull all share one table; with it, they do not."""
     run = {
-        pull: fedrec.run("gpfedrec", small, rounds=3, settings={"dim": 4, "hidden": (8,), "pull": pull, "mild": 0})
+        pull: fedrec.run(
+            "gpfedrec", small, rounds=3, settings={"dim": 4, "hidden": (8,), "pull": pull, "mild": 0}
+        )
         for pull in (0.0, 0.5)
     }
     assert np.abs(run[0.5].federated.server.state.server[APART]).max() > 0
@@ -84,7 +86,9 @@ def test_clients_rank_with_tables_of_their_own(small: Interactions) -> None:
 
 
 def test_too_many_tables_are_refused() -> None:
-    with pytest.raises(FedrecError, match=r"6,040 × 3,706 × 32 numbers are 2.7 GB, and it takes 1 at the most"):
+    with pytest.raises(
+        FedrecError, match=r"6,040 × 3,706 × 32 numbers are 2.7 GB, and it takes 1 at the most"
+    ):
         GPFedRec().slots(Catalog(6040, 3706))
 
 

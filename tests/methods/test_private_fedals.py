@@ -120,21 +120,21 @@ def test_the_nearest_matrix_without_negative_directions() -> None:
 
 
 def test_epsilon_makes_it_of_fedals() -> None:
-    form = private_form(FedALS(popularity=0.2), None)
+    form = private_form(FedALS(popularity=0.2), None, 100)
     assert isinstance(form.method, PrivateFedALS)
     assert (form.rounds, form.clip) == (4, 1.0)
     assert form.method.popularity == 0.2
     assert form.method.trials(Catalog(10, 10)) is None, "what devices try out would be one more release"
-    assert private_form(FedALS(), 6).method.share(6) == pytest.approx(1.5**4)
+    assert private_form(FedALS(), 6, 100).method.share(6) == pytest.approx(1.5**4)
 
 
 def test_what_noisy_counts_decide_cannot_be_set() -> None:
     with pytest.raises(FedrecError, match="alpha has no place under --epsilon, where noisy counts decide"):
-        private_form(FedALS(alpha=3.0), None)
+        private_form(FedALS(alpha=3.0), None, 100)
 
 
 def test_one_round_is_private_popularity(small_split: Split) -> None:
-    form = private_form(FedALS(), 1)
+    form = private_form(FedALS(), 1, 100)
     assert (form.rounds, form.method.sweeps, form.method.share(1)) == (1, 0, 1.0)
     shared = after(small_split, 1, noise=0.02, sweeps=0).server.state.shared
     assert shared["numbers"][2] == 0

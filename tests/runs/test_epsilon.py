@@ -14,6 +14,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import split
 from fedrec.figures.tables import about
+from fedrec.methods import make, private_form
 from fedrec.methods.fedncf import LAYERS, FedNCF
 from fedrec.simulate.simulation import Simulation
 
@@ -174,3 +175,13 @@ def test_layers_move_less_than_rows_and_bear_less_noise(small: Interactions) -> 
     moved = {name: float((after[name] - before[name]).std()) for name in ("items", "layer_w0")}
     assert moved["items"] == pytest.approx(sigma / users, rel=0.1)
     assert moved["layer_w0"] == pytest.approx(sigma / users / LAYERS, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("users", "clip"), [(943, 94.0), (6040, 600.0), (1_000_000, 1000.0)], ids=["few", "more", "many"]
+)
+def test_the_more_users_the_more_of_an_upload_is_kept(users: int, clip: float) -> None:
+    form = private_form(make("fedmf", {"dim": 8}), None, users)
+    assert (form.rounds, form.clip) == (60, clip)
+    assert (form.method.dim, form.method.eta) == (8, 400.0)  # what a person has set stays
+    assert private_form(make("pfedrec"), 5, users).rounds == 5

@@ -27,6 +27,7 @@ METHODS: dict[str, tuple[int, dict[str, Any]]] = {
     "fedrap": (30, {"lr_args": 10}),
     "feddae": (60, {"hidden": 8, "lr": 0.02, "lr_own": 0.01}),
     "fedpergnn": (15, {"neighbours": 5, "pseudo": 10, "noise": 0.02, "lr": 0.1, "lr_items": 10}),
+    "gpfedrec": (60, {"hidden": (16,), "lr": 0.3}),
     "metamf": (60, {"rank": 4, "predictor": 4, "memory": 16, "hidden": 32, "lr": 0.01, "steps": 4}),
     "fedmf+dualper": (60, {}),
     "pfedrec+gel": (60, {}),

@@ -52,7 +52,7 @@ def with_epsilon(
     answers = rounds + SPARE
     said |= {"answers": answers, "delta": default_delta(catalog.n_users)}
     if epsilon is not None:
-        form, _, passed = private_form(make(method, settings), rounds, tuple(channel))
+        form, _, passed = private_form(make(method, settings), rounds, tuple(channel), catalog.n_users)
         said |= {"method": spec_of(form), "settings": settings_of(form), "channel": passed}
         stages = [parse(text) for text in passed]
         stages = _with_noise(stages, epsilon)

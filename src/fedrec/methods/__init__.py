@@ -148,11 +148,11 @@ def make(spec: str, settings: dict[str, Any] | None = None) -> Method:
     return method
 
 
-def private_form(method: Any, rounds: int | None) -> Any:
+def private_form(method: Any, rounds: int | None, users: int) -> Any:
     """What a method becomes under an epsilon: its form, its rounds, and the norm of an upload."""
     from fedrec.methods.private import private_form as form
 
-    return form(method, rounds)
+    return form(method, rounds, users)
 
 
 def own_fields(kind: type[Method]) -> list[str]:

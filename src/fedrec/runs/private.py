@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def private_form(
-    method: Method, rounds: int | None, channel: Sequence[str]
+    method: Method, rounds: int | None, channel: Sequence[str], users: int
 ) -> tuple[Federated, int, tuple[str, ...]]:
     """The method, rounds and channel with which an epsilon can be stated; the noise comes once users are known."""
     if not isinstance(method, Federated):
         raise FedrecError(f"--epsilon does not apply to {method.label}: it is not federated")
-    form = methods.private_form(method, rounds)
+    form = methods.private_form(method, rounds, users)
     names = [parse(text).name for text in channel]
     if "clip" not in names:
         if form.clip is None:
