@@ -45,9 +45,13 @@ def test_a_wrapped_method_takes_its_bases_preset_unless_it_has_one() -> None:
     lr = preset("fedmf", "honest").settings["fedmf.lr"]
     for wrapper in (w for w in WRAPPERS if w != "dualper"):
         assert preset(f"fedmf+{wrapper}", "honest").settings["fedmf.lr"] == lr
-    mild = preset("pfedrec", "honest").settings["pfedrec.mild"]
-    assert preset("fedmf+dualper", "honest").settings == {"dualper.mild": mild}  # they are one method
-    assert preset("fedncf+dualper+gel", "honest").settings["dualper.mild"] == mild
+    one, other = (
+        {name.partition(".")[2]: value for name, value in preset(method, "honest").settings.items()}
+        for method in ("pfedrec", "fedmf+dualper")
+    )
+    assert one == other  # they are one method
+    mild = preset("fedncf+dualper", "honest").settings["dualper.mild"]
+    assert preset("fedncf+dualper+gel", "honest").settings["dualper.mild"] == mild < 1
 
 
 def test_the_protocol_chooses_and_a_result_says_it(small: Interactions) -> None:

@@ -81,7 +81,7 @@ class GPFedRec(GradientMethod):
         if users * items * d > LARGEST:
             raise FedrecError(
                 f"gpfedrec keeps a table of every client on its server: {users:,} × {items:,} × {d} numbers are "
-                f"{users * items * d / 2**28:.1f} GB, and it takes 1 at the most: set a smaller dim, or take fewer users"
+                f"{users * items * d / 2**28:.1f} GB, and it takes 1 at the most: set a smaller dim, or take less data"
             )
         return {
             "user": private(d, start=normal(1.0)),
