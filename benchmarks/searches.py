@@ -38,12 +38,15 @@ def said(tuned: Tuned, words: str) -> None:
     print(f"{tuned.config.method}, {tuned.ended} of {tuned.wanted}: {words}", flush=True)
 
 
-def search(method: str, threads: int | None) -> None:
+def options_of(method: str) -> dict[str, Any]:
     rarely = 1 if SEARCHES[method].get("rounds", 100) < 60 else 5
-    options = {"eval_every": rarely, "preset": "paper", **SEARCHES[method]}
+    return {"eval_every": rarely, "preset": "paper", **SEARCHES[method]}
+
+
+def search(method: str, threads: int | None) -> None:
     tune(
         method, "ml-100k", "strict", TRIALS, threads=threads, heard=said,
-        ledger=FOLDER / f"{method}.jsonl", out=Path("runs") / "searches" / method, **options,
+        ledger=FOLDER / f"{method}.jsonl", out=Path("runs") / "searches" / method, **options_of(method),
     )  # fmt: skip
 
 
@@ -51,10 +54,10 @@ def check(method: str, data: str, threads: int | None) -> None:
     """The best settings beside those the search began with, on validation of other data: two trials, nothing else."""
     if (best := best_of(trials_of(method))) is None:
         return
-    options = {"eval_every": 5, "preset": "paper", **SEARCHES[method]}
     tune(
         method, data, "strict", 2, threads=threads, heard=said, first=[best["settings"]],
-        ledger=FOLDER / f"{method}@{data}.jsonl", out=Path("runs") / "searches" / f"{method}@{data}", **options,
+        ledger=FOLDER / f"{method}@{data}.jsonl", out=Path("runs") / "searches" / f"{method}@{data}",
+        **options_of(method),
     )  # fmt: skip
 
 
@@ -86,7 +89,11 @@ def show() -> None:
             continue
         stopped = sum(row["state"] == "PRUNED" for row in rows)
         found = ", ".join(f"{name.partition('.')[2]} {value}" for name, value in best["settings"].items())
-        others = (" → ".join(map(_percent, trials_of(f"{method}@{name}"))) or "-" for name in checked)
+        both = [rows[0]["settings"], best["settings"]]  # an older best would be another's figure
+        checks = (
+            [row for row in trials_of(f"{method}@{name}") if row["settings"] in both] for name in checked
+        )
+        others = (" → ".join(map(_percent, check)) or "-" for check in checks)
         print(
             f"| `{method}` | {len(rows)} | {stopped} | {_percent(rows[0])} | {_percent(best)} |",
             *(f"{each} |" for each in others),
@@ -95,7 +102,7 @@ def show() -> None:
 
 
 def _percent(row: dict[str, Any]) -> str:
-    return f"{100 * row['value']:.2f}" if row["state"] == "COMPLETE" else "failed"
+    return f"{100 * row['value']:.2f}" if row["state"] == "COMPLETE" else row["state"].lower()
 
 
 def main() -> None:

@@ -83,6 +83,10 @@ def test_clients_rank_with_tables_of_their_own(small: Interactions) -> None:
     }
     assert np.abs(run[0.5].federated.server.state.server[APART]).max() > 0
     assert run[0.0].result["test"] != run[0.5].result["test"]
+    simulation = run[0.0].federated
+    before = simulation.scorer(simulation.moment).all(np.arange(3))
+    simulation.server.state.server[APART][:] = 1  # without a pull nobody looks at it
+    np.testing.assert_array_equal(simulation.scorer(simulation.moment).all(np.arange(3)), before)
 
 
 def test_too_many_tables_are_refused() -> None:
@@ -90,6 +94,11 @@ def test_too_many_tables_are_refused() -> None:
         FedrecError, match=r"6,040 × 3,706 × 32 numbers are 2.7 GB, and it takes 1 at the most"
     ):
         GPFedRec().slots(Catalog(6040, 3706))
+
+
+def test_too_many_clients_are_refused() -> None:
+    with pytest.raises(FedrecError, match=r"300,000 clients are too many, it takes 16,384 at the most"):
+        GPFedRec(dim=8).slots(Catalog(300_000, 100))
 
 
 def test_nothing_that_hides_single_uploads_goes_over_it(small: Interactions) -> None:
@@ -101,6 +110,5 @@ def test_nobody_came() -> None:
     method = GPFedRec(dim=2)
     before = held(method)
     total = Total.empty(method.uploads(CATALOG).arrays)
-    total.told[MOVES] = []
     after = method.merge(before, total, Context(1, CATALOG))
     assert np.isfinite(after["items"]).all()

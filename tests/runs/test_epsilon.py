@@ -185,3 +185,9 @@ def test_the_more_users_the_more_of_an_upload_is_kept(users: int, clip: float) -
     assert (form.rounds, form.clip) == (60, clip)
     assert (form.method.dim, form.method.eta) == (8, 400.0)  # what a person has set stays
     assert private_form(make("pfedrec"), 5, users).rounds == 5
+    one, other = (private_form(make(name), None, users) for name in ("pfedrec", "fedmf+dualper"))
+    assert one[1:] == other[1:]
+    assert (one.method.mild, one.method.dim) == (
+        other.method.mild,
+        other.method.base.dim,
+    )  # they are one method

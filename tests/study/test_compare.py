@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from scipy.stats import ttest_rel, wilcoxon
 import fedrec
 from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.data.interactions import Interactions
+from fedrec.report.entries import read_entries
 from fedrec.runs import api
 from fedrec.study import play
 from fedrec.study.case import Case, Line, place
@@ -269,6 +271,20 @@ def test_a_ledger_has_figures_of_runs_that_are_gone(
     assert paired_over_seeds(other, base).p == pytest.approx(expected)
     assert paired_over_seeds(base.at([0]), other.at([0])).p == 1.0  # one seed says nothing
     assert paired_over_seeds(base, base).p == 1.0
+    turned = replace(base, results=base.results[::-1], folders=base.folders[::-1])
+    assert paired_over_seeds(other, turned).p == pytest.approx(expected)  # by seed, not by place
+    with pytest.raises(FedrecError, match="cannot be paired"):
+        paired_over_seeds(other, base.at([0, 1]))
+    always = [{**result, "test": {"ndcg@10": 0.41}} for result in base.results]
+    same = [{**result, "test": {"ndcg@10": 0.42}} for result in base.results]
+    assert paired_over_seeds(replace(base, results=always), replace(base, results=same)).p == 1.0
+    with pytest.raises(FedrecError, match=r"6 runs of .* are known from a ledger alone: a report needs"):
+        read_entries([tmp_path / "elsewhere"])
+    kept = fedrec.compare(
+        ["fcf"], small, seeds=1, rounds=2, jobs=1, out=tmp_path / "models", ledger=tmp_path / "ledger.jsonl",
+        keep_models=True,
+    )  # fmt: skip
+    assert kept.played == 1  # a ledger has no models
     more = again(["fedmf", "fcf", "pfedrec"], "elsewhere")
     assert more.played == 3
     monkeypatch.setattr(api, "run", lambda *_, **__: pytest.fail("it was run"))

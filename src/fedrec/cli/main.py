@@ -85,8 +85,10 @@ def _root(
 def main() -> None:
     """Entry point: an error of the user's is one sentence and code 2, never a traceback."""
     from fedrec.core.errors import FedrecError, Interrupted
+    from fedrec.core.freed import keep_freed_memory
 
     any_letter()
+    keep_freed_memory()
     if WORKER in os.environ:  # begun by another process of fedrec
         end_with_parent()
     try:

@@ -16,7 +16,10 @@ NEVER = -1
 
 
 def keep_freed_memory() -> None:
-    """Freed memory stays with the process from here on: best before there are threads, whose own heaps do not."""
+    """Freed memory stays with the process from here on: best before there are threads, whose own heaps do not.
+
+    The whole process is changed: fedrec's own commands begin with it, a program that uses fedrec when it first trains.
+    """
     if (library := _glibc()) is not None:
         library.mallopt(MMAP_MAX, 0)
         library.mallopt(TRIM_THRESHOLD, NEVER)
@@ -36,6 +39,8 @@ def _glibc() -> ctypes.CDLL | None:
         return None
     try:
         library = ctypes.CDLL(None)
-        return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
-    except (OSError, TypeError):
+        library.mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
+        library.malloc_trim.argtypes = [ctypes.c_size_t]
+    except (OSError, TypeError, AttributeError):
         return None
+    return library

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec.core.errors import DataError, nearest
 from fedrec.core.files import exists
-from fedrec.core.freed import keep_freed_memory
 from fedrec.data.sources.build import build, read_source
 from fedrec.data.sources.catalog import SOURCES
 from fedrec.data.sources.download import find_or_download
@@ -87,7 +86,6 @@ def locate(
     parts += [] if core is None else [f"core{core}"]
 
     def whole() -> Interactions:
-        keep_freed_memory()  # before the reader starts its threads
         data = found.read()
         if core is not None:
             from fedrec.data.kcore import k_core

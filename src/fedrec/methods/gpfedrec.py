@@ -21,6 +21,7 @@ it. Therefore it is for small federations.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -83,6 +84,11 @@ class GPFedRec(GradientMethod):
                 f"gpfedrec keeps a table of every client on its server: {users:,} × {items:,} × {d} numbers are "
                 f"{users * items * d / 2**28:.1f} GB, and it takes 1 at the most: set a smaller dim, or take less data"
             )
+        if users * users > LARGEST:
+            raise FedrecError(
+                f"gpfedrec compares every client with every other: {users:,} clients are too many, it takes "
+                f"{math.isqrt(LARGEST):,} at the most"
+            )
         return {
             "user": private(d, start=normal(1.0)),
             **mlp_slots("score", (2 * d, *self.hidden, 1), "private"),
@@ -117,12 +123,13 @@ class GPFedRec(GradientMethod):
         apart = held[APART]
         own = self.pull * apart  # q − g of every client
         rows = own.reshape(-1, self.dim)
-        for places, moves in total.told[MOVES]:
+        for places, moves in total.told.get(MOVES, []):
             rows[places] += moves
         flat = own.reshape(len(own), -1)
         near = (mean_over(alike(flat, held["items"].reshape(-1)), self.neighbours) @ flat).reshape(own.shape)
         common = near.mean(axis=0)
-        return {**held, "items": held["items"] + common, APART: near - common}
+        near -= common
+        return {**held, "items": held["items"] + common, APART: near}
 
 
 def alike(own: Array, table: Array) -> Array:

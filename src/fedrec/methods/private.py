@@ -28,7 +28,8 @@ class Noisy(NamedTuple):
 
 
 FACTORS = {"dim": 16, "eta": 400.0}
-NOISY = {"fedmf": Noisy(FACTORS), "pfedrec": Noisy({**FACTORS, "mild": 0.003})}
+MILD = 0.003
+NOISY = {"fedmf": Noisy(FACTORS), "pfedrec": Noisy({**FACTORS, "mild": MILD})}
 KEPT = (
     "popularity",
     "scale",
@@ -51,7 +52,8 @@ def private_form(method: Federated, rounds: int | None, users: int) -> PrivateFo
     """FedALS has a form of its own, others run as they are; what a person has set stays."""
     if isinstance(method, Wrapper):
         form = private_form(method.base, rounds, users)
-        return form._replace(method=method.model_copy(update={"base": form.method}))
+        mild = {"mild": MILD} if method.name == "dualper" and "mild" not in method.model_fields_set else {}
+        return form._replace(method=method.model_copy(update={"base": form.method, **mild}))
     if isinstance(method, HistoryMethod) and method.recency == "auto":
         # What devices try out would be one more release: they keep to the first choice.
         method = method.model_copy(update={"recency": float(GRID[0][0]), "floor": GRID[0][1]})

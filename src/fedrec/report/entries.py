@@ -55,7 +55,9 @@ def read_entries(paths: Iterable[Path]) -> tuple[list[Entry], list[str]]:
         if not path.is_dir():
             raise FedrecError(f"{path} is no folder: give folders of runs, such as runs/mine")
         found = _runs_in(path)
-        if not found:
+        if told := _told(path):
+            left.append(f"{told} runs of {path} are known from a ledger alone: a report needs their folders")
+        if not found and not told:
             raise FedrecError(f"{path} is not a run and holds none: there is no config.toml in it")
         for inner in found:
             entry = _read(inner)
@@ -66,6 +68,15 @@ def read_entries(paths: Iterable[Path]) -> tuple[list[Entry], list[str]]:
     if not entries:
         raise FedrecError(f"there is nothing to report: {left[0]}" if left else "give at least one run")
     return list(entries.values()), left
+
+
+def _told(path: Path) -> int:
+    """How many runs of a comparison a ledger told of."""
+    try:
+        lines = json.loads((path / COMPARISON).read_text(encoding="utf-8"))["lines"]
+        return sum(result is not None for line in lines for result in line.get("told", ()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return 0
 
 
 def baseline_of(paths: Iterable[Path]) -> str | None:

@@ -65,16 +65,18 @@ def described(
         rounds = found.rounds if rounds is None else rounds
     method = border.method_of(method, settings)
     channel = border.texts(channel)
-    data = loaded(data)
-    names = data.data if isinstance(data, Outline) else data
     if epsilon is not None:
         check_numbers(border.number("--epsilon", epsilon), None, 1)
         if local:
             raise FedrecError("--local uploads nothing, so --epsilon does not apply: leave one of them out")
-        method, rounds, channel = private_form(method, rounds, channel, names.n_users)
-        name = None
+        private_form(method, rounds, channel, 1)  # whether there is one, before data are loaded
     elif delta is not None:
         raise FedrecError("--delta goes with --epsilon: give both, or neither")
+    data = loaded(data)
+    names = data.data if isinstance(data, Outline) else data
+    if epsilon is not None:
+        method, rounds, channel = private_form(method, rounds, channel, names.n_users)
+        name = None
     config = RunConfig(
         fedrec=fedrec.__version__,
         method=name or spec_of(method),

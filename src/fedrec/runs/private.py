@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def private_form(
     method: Method, rounds: int | None, channel: Sequence[str], users: int
 ) -> tuple[Federated, int, tuple[str, ...]]:
-    """The method, rounds and channel with which an epsilon can be stated; the noise comes once users are known."""
+    """The method, rounds and channel with which an epsilon can be stated; the noise comes later."""
     if not isinstance(method, Federated):
         raise FedrecError(f"--epsilon does not apply to {method.label}: it is not federated")
     form = methods.private_form(method, rounds, users)

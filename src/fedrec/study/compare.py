@@ -231,7 +231,8 @@ def _jobs(cases: Sequence[Case], folder: Path, seeds: Sequence[int]) -> list[Job
 
 def _settled(job: Job, models: bool, longest: float | None, ledger: Ledger | None) -> bool:
     """Nothing is to be done: it is finished, here or elsewhere, or known to take too long."""
-    if finished(job.path, models) is not None or (ledger is not None and ledger.result(job) is not None):
+    told = ledger is not None and not models and ledger.result(job) is not None  # which has figures alone
+    if told or finished(job.path, models) is not None:
         return True
     try:
         refuse_too_long(job.path, longest)

@@ -39,6 +39,7 @@ def frame(sections: Sequence[Section]) -> pl.DataFrame:
                 figure = row.figures.get(name)
                 facts |= {name: figure and figure.mean, f"{name} std": figure and figure.std}
             facts |= {"difference": row.difference and row.difference.mean, "p": row.p}
+            facts |= {"paired_over": row.difference and ("seeds" if row.over_seeds else "users")}
             facts |= {"selected_rounds": row.rounds, "seconds": row.seconds}
             facts |= {"bytes_up_per_client": row.up, "bytes_down_per_client": row.down}
             rounds, size = row.nearly or (None, None)
@@ -54,7 +55,7 @@ def frame(sections: Sequence[Section]) -> pl.DataFrame:
 
 
 def _is_number(name: str) -> bool:
-    return name not in ("data", "protocol", "method", "control", "seeds", "selected_rounds")
+    return name not in ("data", "protocol", "method", "control", "seeds", "selected_rounds", "paired_over")
 
 
 def markdown(sections: Sequence[Section], title: str, day: date | None = None) -> str:

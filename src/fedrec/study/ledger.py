@@ -1,8 +1,8 @@
 """Figures of finished runs in one small file: a long table can be made over days, and on several machines.
 
 A line of JSON for each run, under the name of its folder, which changes with anything that decides its figures
-(``case.run_name``). It has what tables show of a run; nothing of single users is in it, and so there are no paired
-tests with such a run.
+(``case.run_name``). It has what tables show of a run; nothing of single users is in it, and so tests with such a run
+are paired over seeds.
 """
 
 from __future__ import annotations

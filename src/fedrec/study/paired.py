@@ -1,4 +1,4 @@
-"""Paired tests over users: is one method really better than another, or was it luck?"""
+"""Paired tests, over users or over seeds: is one method really better than another, or was it luck?"""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from fedrec.core.errors import FedrecError
 from fedrec.runs.folder import RunFolder
 from fedrec.study.case import Line
 
+ROUNDED = 1e-7
+
 
 @dataclass(frozen=True)
 class Paired:
@@ -28,9 +30,7 @@ class Paired:
 def paired(a: Line, b: Line, metric: str = "ndcg", full: bool = False) -> Paired:
     """Wilcoxon's signed-rank test over users; seeds are averaged first, so that a user counts once."""
     if _split(a) != _split(b) or not _users(a).equals(_users(b)):
-        raise FedrecError(
-            f"{a.case.name} and {b.case.name} cannot be paired: they need the same data, protocol and seeds"
-        )
+        raise _unlike(a, b)
     difference = a.gains(metric, full) - b.gains(metric, full)
     return Paired(float(difference.mean()), signed_rank(difference), len(difference))
 
@@ -39,10 +39,15 @@ def paired_over_seeds(a: Line, b: Line, metric: str = "ndcg@10") -> Paired:
     """Student's paired test over seeds: what is left where nobody knows single users' ranks any more."""
     from scipy.special import stdtr
 
-    difference = a.values(metric) - b.values(metric)
+    of_a, of_b = ({result["seed"]: result["test"][metric] for result in line.results} for line in (a, b))
+    sizes = [{(result["users"], result["items"]) for result in line.results} for line in (a, b)]
+    if of_a.keys() != of_b.keys() or sizes[0] != sizes[1]:
+        raise _unlike(a, b)
+    difference = np.array([of_a[seed] - of_b[seed] for seed in sorted(of_a)])
     n, mean = len(difference), float(difference.mean())
     spread = float(difference.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
-    p = 1.0 if mean == 0 or n < 2 else 2 * float(stdtr(n - 1, -abs(mean) / spread)) if spread else 0.0
+    # Where seeds change nothing, they are one observation; and a ledger has rounded figures.
+    p = 1.0 if spread < ROUNDED else 2 * float(stdtr(n - 1, -abs(mean) / spread))
     return Paired(mean, p, seeds=n)
 
 
@@ -71,6 +76,12 @@ def holm(ps: Sequence[float]) -> list[float]:
         worst = max(worst, min(1.0, (len(ps) - rank) * ps[at]))
         corrected[at] = worst
     return corrected
+
+
+def _unlike(a: Line, b: Line) -> FedrecError:
+    return FedrecError(
+        f"{a.case.name} and {b.case.name} cannot be paired: they need the same data, protocol and seeds"
+    )
 
 
 def _split(line: Line) -> tuple[Any, ...]:

@@ -123,7 +123,7 @@ def _rows(lines: Sequence[Line], baseline: str | None) -> list[Row]:
 
 
 def _differences(lines: Sequence[Line], baseline: str | None) -> dict[str, tuple[Paired, float]]:
-    """Each line's difference to the baseline, paired over users and over the seeds that both have."""
+    """Each line's difference to the baseline over the seeds that both have, paired over users where they are known."""
     base = next((line for line in lines if line.case.name == baseline), None)
     if base is None:
         return {}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrec.core.errors import FedrecError
+from fedrec.core.freed import keep_freed_memory
 from fedrec.core.protocol import Protocol
 from fedrec.data.interactions import Interactions
 from fedrec.data.kept import keep, read_kept
@@ -66,6 +67,7 @@ def say(**event: Any) -> None:
 
 
 def main() -> None:
+    keep_freed_memory()
     line = sys.stdin.readline()
     end_with_parent()
     try:
