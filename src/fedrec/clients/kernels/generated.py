@@ -32,7 +32,7 @@ from fedrec.data.negatives import NEGATIVES
 
 EACH = 50  # samples' worth of work that every client costs, whatever its size
 BLOCK = (
-    1 << 18
+    1 << 19
 )  # the same, of a block at the most; few blocks, as the server's part of each reads its whole network
 ALL = 1 << 16  # rows made at once when the whole catalogue is ranked
 
@@ -56,7 +56,9 @@ class GeneratedClients:
 
     def blocks(self, users: Ids) -> list[Ids]:
         work = self.sizes[users] + EACH
-        return shards(users, work, max(2, -(-int(work.sum()) // BLOCK)))
+        return shards(
+            users, work, 2 * max(1, -(-int(work.sum()) // (2 * BLOCK)))
+        )  # even: two threads share them
 
     def why_not(self, plan: list[Phase]) -> str | None:
         once = len(plan) == 1 and not plan[0].groups and plan[0].part == "all" and plan[0].epochs == 1
