@@ -33,7 +33,7 @@ def grown(data: Interactions) -> Interactions:
 @pytest.mark.parametrize("name", ["fedals", "fcf", "pfedrec"])
 def test_known_items_keep_their_rows_and_new_ones_get_one(name: str) -> None:
     data = two_tastes()
-    run = fedrec.run(name, data, rounds=5, settings={"dim": 8}, preset="paper")
+    run = fedrec.run(make(name, {"dim": 8}), data, rounds=5)
     simulation = Simulation(make(name, {"dim": 8}), split(grown(data)))
     assert run.federated is not None
     assert run.federated.selected is not None
@@ -57,7 +57,7 @@ def test_known_items_keep_their_rows_and_new_ones_get_one(name: str) -> None:
 def test_known_clients_rank_known_items_as_before(name: str) -> None:
     """Whatever devices keep is carried over too, in another order of users, with items come and gone."""
     data = two_tastes()
-    run = fedrec.run(name, some_users(data, range(5, 35)), rounds=3, settings={"dim": 8}, preset="paper")
+    run = fedrec.run(make(name, {"dim": 8}), some_users(data, range(5, 35)), rounds=3)
     simulation = Simulation(make(name, {"dim": 8}), split(grown(some_users(data, range(39, -1, -1)))))
     assert run.federated is not None
     assert run.federated.selected is not None
