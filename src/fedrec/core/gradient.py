@@ -6,7 +6,7 @@ The code is for ONE client. Engines run it for a whole block of clients at once 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -37,6 +37,13 @@ def choose(active: Any, moved: Params, p: Params) -> Params:
         return before.lerp(v, active.to(v.dtype).reshape((*active.shape, *[1] * (v.dim() - active.dim()))))
 
     return {n: one(v, p[n]) for n, v in moved.items()}
+
+
+def mildly(shared: Params, p: Params, tables: Collection[str], share: float) -> Params:
+    """Rows that a device ranks with keep this share of their move; a table that is never aggregated is its own."""
+    if share == 1:
+        return p
+    return p | {n: shared[n] + share * (p[n] - shared[n]) for n in tables if n in shared}
 
 
 class GradientMethod(Federated):

@@ -29,7 +29,7 @@ from pydantic import Field
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Context, Group, Params, Pull, RanksWith, Service
-from fedrec.core.gradient import GradientMethod
+from fedrec.core.gradient import GradientMethod, mildly
 from fedrec.core.layers import mlp, mlp_slots
 from fedrec.core.optim import SGD
 from fedrec.core.ragged import Ids
@@ -108,9 +108,7 @@ class GPFedRec(GradientMethod):
         return mlp(p, "score", len(self.hidden) + 1, p.user, p.items[i] + self.pull * p.given[i])[..., 0]
 
     def keep(self, shared: Params, p: Params) -> Params:
-        if self.mild == 1 or "items" not in shared:
-            return p
-        return {**p, "items": shared["items"] + self.mild * (p["items"] - shared["items"])}
+        return mildly(shared, p, ("items",), self.mild)
 
     def view(self) -> RanksWith:
         return "tuned"  # the authors' devices rank with their own tables
@@ -120,8 +118,7 @@ class GPFedRec(GradientMethod):
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """Tables of clients like one, averaged for each; and over all clients."""
-        apart = held[APART]
-        own = self.pull * apart  # q − g of every client
+        own = self.pull * held[APART]  # q − g of every client
         rows = own.reshape(-1, self.dim)
         for places, moves in total.told.get(MOVES, []):
             rows[places] += moves

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fedrec.core.federated import Group, Params, RanksWith
-from fedrec.core.gradient import GradientMethod
+from fedrec.core.gradient import GradientMethod, mildly
 from fedrec.core.kernel import Kernel, LogLinear, Mlp
 from fedrec.core.layers import mlp, mlp_names, mlp_slots
 from fedrec.core.optim import SGD
@@ -85,9 +85,7 @@ class PFedRec(GradientMethod):
         ]  # line 9: the score function, then line 11: the items, at the new one
 
     def keep(self, shared: Params, p: Params) -> Params:
-        if self.mild == 1 or "items" not in shared:  # never aggregated: the table is the device's own
-            return p
-        return {**p, "items": shared["items"] + self.mild * (p["items"] - shared["items"])}
+        return mildly(shared, p, ("items",), self.mild)
 
     def view(self) -> RanksWith:
         return "tuned"  # the device's own copy of the items ranks

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Group, Params, Phase, RanksWith
-from fedrec.core.gradient import Loss
+from fedrec.core.gradient import Loss, mildly
 from fedrec.core.kernel import Kernel, LogLinear, Mixed, Mlp
 from fedrec.core.method import Method
 from fedrec.core.recipe import Recipe
@@ -70,11 +70,7 @@ class DualPer(Wrapper):
         return p, value
 
     def keep(self, shared: Params, p: Params) -> Params:
-        p = self.base.keep(shared, p)
-        if self.mild == 1:
-            return p
-        # Where nothing is aggregated the tables are the device's own, and stay as they are.
-        return p | {n: shared[n] + self.mild * (p[n] - shared[n]) for n in self.tuned if n in shared}
+        return mildly(shared, self.base.keep(shared, p), self.tuned, self.mild)
 
     @cached_property
     def tuned(self) -> list[str]:

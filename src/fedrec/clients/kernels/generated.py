@@ -31,9 +31,9 @@ from fedrec.data.clients import Histories
 from fedrec.data.negatives import NEGATIVES
 
 EACH = 50  # samples' worth of work that every client costs, whatever its size
-BLOCK = (
-    1 << 19
-)  # the same, of a block at the most; few blocks, as the server's part of each reads its whole network
+# The same, of a block at the most. They are few, as the server's part of each reads its whole network, and an even
+# number, which two threads share.
+BLOCK = 1 << 19
 ALL = 1 << 16  # rows made at once when the whole catalogue is ranked
 
 
@@ -56,9 +56,7 @@ class GeneratedClients:
 
     def blocks(self, users: Ids) -> list[Ids]:
         work = self.sizes[users] + EACH
-        return shards(
-            users, work, 2 * max(1, -(-int(work.sum()) // (2 * BLOCK)))
-        )  # even: two threads share them
+        return shards(users, work, 2 * max(1, -(-int(work.sum()) // (2 * BLOCK))))
 
     def why_not(self, plan: list[Phase]) -> str | None:
         once = len(plan) == 1 and not plan[0].groups and plan[0].part == "all" and plan[0].epochs == 1
