@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fedrec.bench import memory
-from fedrec.bench.page import BEGIN, END
 from fedrec.cli import bench as command
 from fedrec.core.errors import FedrecError
 
@@ -32,7 +31,7 @@ def test_all_methods_and_the_page(
     monkeypatch.setattr("fedrec.methods.METHODS", NAMES)
     monkeypatch.setattr(command, "WRAPPED", ["fedmf+gel"])
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    page.write_text("before\n<!-- begin fedrec bench -->\nold\n<!-- end fedrec bench -->\nafter\n")
     command.bench(all=True, data=small, threads=1, loop_seconds=0.01, page=page, json=True)
     found = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in found["results"]] == ["fedmf", "fedmf+gel"]
@@ -42,19 +41,19 @@ def test_all_methods_and_the_page(
     assert fedmf["roofline"]["times_the_roofline"] > 0
     assert "loop" in gel["without"]
     text = page.read_text()
-    assert text.startswith(f"before\n{BEGIN}\n")
-    assert text.endswith(f"{END}\nafter\n")
+    assert text.startswith("before\n<!-- begin fedrec bench -->\n")
+    assert text.endswith("<!-- end fedrec bench -->\nafter\n")
     assert "old" not in text
     assert "| `fedmf+gel` |" in text
     assert "not federated: nothing is trained on clients (popularity)" in text
 
 
-def test_a_page_without_marks_is_refused(tmp_path: Path, small: str) -> None:
+def test_a_page_with_broken_marks_is_refused(tmp_path: Path, small: str) -> None:
     page = tmp_path / "page.md"
-    page.write_text("no place\n")
-    with pytest.raises(FedrecError, match="has no place for the table"):
+    page.write_text("<!-- begin fedrec bench -->\n")
+    with pytest.raises(FedrecError, match="has a broken place for the section"):
         command.bench(["fedmf"], data=small, page=page)
-    assert page.read_text() == "no place\n"
+    assert page.read_text() == "<!-- begin fedrec bench -->\n"
 
 
 def test_all_and_a_name(small: str) -> None:

@@ -114,7 +114,7 @@ def test_a_comparison_says_its_baseline(runs: Path, tmp_path: Path) -> None:
     for name in ("fedmf-0", "pfedrec-0"):
         shutil.copytree(runs / name, tmp_path / name)
     entries, _ = read_entries([tmp_path])
-    told = {"baseline": "pfedrec", "lines": []}
+    told = {"baselines": ["pfedrec"], "lines": []}
     (tmp_path / "comparison.json").write_text(json.dumps(told), encoding="utf-8")
     made = report(tmp_path, tmp_path / "page.html", models=0)
     assert made.parts[0].group.baseline is not None

@@ -1,14 +1,9 @@
-"""The benchmark's table in a page of the documentation, between two marks."""
+"""The benchmark's table as a section of a page."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from fedrec.core.errors import FedrecError
-from fedrec.core.files import write
-
-BEGIN, END = "<!-- fedrec bench -->", "<!-- end of fedrec bench -->"
 COLUMNS = [
     "method",
     "loop",
@@ -23,23 +18,8 @@ COLUMNS = [
 ]
 
 
-def check_page(page: Path) -> None:
-    """A page without the marks is refused before anything is measured."""
-    try:
-        text = page.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FedrecError(f"{page} cannot be read: {error.strerror}") from None
-    if not 0 <= text.find(BEGIN) < text.find(END):
-        raise FedrecError(
-            f"{page} has no place for the table: write '{BEGIN}' and '{END}' on lines of their own"
-        )
-
-
-def write_page(page: Path, head: str, results: list[dict[str, Any]], skipped: dict[str, str]) -> None:
-    check_page(page)
-    text = page.read_text(encoding="utf-8")
-    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    write(page, f"{before}\n{head}\n\n{markdown(results)}\n\n{notes(results, skipped)}\n{after}")
+def section(head: str, results: list[dict[str, Any]], skipped: dict[str, str]) -> str:
+    return f"{head}\n\n{markdown(results)}\n\n{notes(results, skipped)}"
 
 
 def markdown(results: list[dict[str, Any]]) -> str:

@@ -24,6 +24,7 @@ WRAPPED = [
     "fedrecon+plgc",
     "fedncf+plgc",
 ]
+MARK = "fedrec bench"  # of its section in a page
 LOOP_SECONDS_OF_ALL = 2.0
 CENTRAL = "it is not federated: nothing is trained on clients"
 WITHOUT_TORCH = "PyTorch is not installed, so that the compiled engine alone is measured"
@@ -39,7 +40,7 @@ def bench(
         typer.Option(help=escape("How long to time the per-client loop; 0: not [default: 5; 2 with --all].")),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Write the table into this Markdown file, between its marks.")
+        Path | None, typer.Option(help="Write the table into this Markdown file, as a section between marks.")
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout, nothing else.")
@@ -48,10 +49,11 @@ def bench(
     """Clients per CPU second on each engine, against a per-client PyTorch loop and the machine's bound."""
     import fedrec
     from fedrec.bench.measure import has_torch, measure
-    from fedrec.bench.page import check_page, write_page
+    from fedrec.bench.page import section
     from fedrec.bench.roofline import measure_rates
     from fedrec.core.errors import FedrecError
     from fedrec.core.federated import Federated
+    from fedrec.core.pages import check_page, put
     from fedrec.data.split import split
     from fedrec.methods import METHODS, make
     from fedrec.runs.border import threads_or_all
@@ -62,7 +64,7 @@ def bench(
     if all and method:
         raise FedrecError(f"--all is every method: leave out {method[0]}, or --all")
     if page is not None:
-        check_page(page)
+        check_page(page, MARK)
     count, torch = threads_or_all(threads), has_torch()
     names = [*METHODS, *WRAPPED] if all else method or (DEFAULT if torch else COMPILED)
     parts, skipped = split(fedrec.load(data)), {}
@@ -90,7 +92,7 @@ def bench(
             f"`{parts.data.name}`, {parts.n_users:,} clients, {count} threads. Clients per CPU second of all threads, "
             "the least of several rounds; engines in turn. Milliseconds are of the compiled engine where there is one."
         )
-        write_page(page, head, results, skipped)
+        put(page, MARK, section(head, results, skipped))
     if json:
         say_json({"data": parts.data.name, "results": results, "skipped": skipped})
         return

@@ -50,7 +50,8 @@ def compare(
         bool, typer.Option("--local", help="Add the controls: the same models, never aggregated.")
     ] = False,
     baseline: Annotated[
-        str | None, typer.Option(help=escape("What differences are tested against [default: the first]."))
+        list[str] | None,
+        typer.Option(help=escape("What differences are tested against; repeatable [default: the first].")),
     ] = None,
     grid: Annotated[Path | None, typer.Option(help="All of this from a TOML file.")] = None,
     rounds: Annotated[int | None, typer.Option(help=escape("Rounds of a run [default: 100]."))] = None,
@@ -75,6 +76,10 @@ def compare(
         bool, typer.Option("--keep-models", help="Keep what runs learned, to recommend or to look at.")
     ] = False,
     ledger: LedgerFile = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write the tables into this Markdown file, as a section between marks."),
+    ] = None,
     finished: Finished = False,
     force: Annotated[
         bool, typer.Option("--force", help="Write over the tables of another comparison.")
@@ -97,6 +102,7 @@ def compare(
             "longest",
             "keep_models",
             "ledger",
+            "page",
             "finished",
             "force",
             "json",
@@ -113,7 +119,7 @@ def compare(
                 rounds=rounds, clients=clients, channel=channel, epsilon=epsilon,  # type: ignore[arg-type]
                 eval_every=eval_every, patience=patience,
                 out=out, jobs=jobs, threads=threads, longest=longest, keep_models=keep_models,
-                only_finished=finished, force=force, ledger=ledger, changed=changed,
+                only_finished=finished, force=force, ledger=ledger, page=page, changed=changed,
             )  # fmt: skip
         except Interrupted as stop:
             interrupted = str(stop)
@@ -130,6 +136,8 @@ def show(found: Comparison, json: bool = False) -> None:
     if json:
         say_json({"folder": str(found.folder), "runs_made": found.played, "lines": facts(found)})
         return
+    from fedrec.study.formats import over_seeds
+
     shown = console()
     for section, table in zip([s for s in found.sections if s.rows], found.table, strict=True):
         shown.print(table)
@@ -145,11 +153,13 @@ def show(found: Comparison, json: bool = False) -> None:
             f"The protocol {leaking[0]} leaks the test item into training: see docs/protocols.md.",
             style="yellow",
         )
-    seeds = any(row.over_seeds for section in found.sections for row in section.rows)
+    seeds = any(over_seeds(section) for section in found.sections)
     over = "Wilcoxon over users, Student over seeds where a ledger tells" if seeds else "Wilcoxon over users"
-    tested = f"−base: NDCG@10 less that of {found.baseline}, * p < 0.05 ({over}; Holm). "
+    tested = (
+        found.baselines and f"−base: NDCG@10 less that of {found.baselines[0]}, * p < 0.05 ({over}; Holm). "
+    )
     say(
-        f"Percent, mean±std over seeds. {tested if found.baseline else ''}s: seconds of a run; kB: per client and "
+        f"Percent, mean±std over seeds. {tested or ''}s: seconds of a run; kB: per client and "
         f"round. {found.played} runs made; tables: {found.folder}/comparison.csv, .md, .tex"
     )
 

@@ -83,8 +83,8 @@ def baseline_of(paths: Iterable[Path]) -> str | None:
     """What a comparison among the folders was tested against."""
     for path in paths:
         try:
-            found = json.loads((path / COMPARISON).read_text(encoding="utf-8"))["baseline"]
-        except (OSError, ValueError, KeyError, TypeError):
+            found = json.loads((path / COMPARISON).read_text(encoding="utf-8"))["baselines"][0]
+        except (OSError, ValueError, LookupError, TypeError):
             continue
         if isinstance(found, str):
             return found

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec.core.errors import FedrecError, Interrupted, nearest
 from fedrec.core.files import write
+from fedrec.core.pages import check_page, put
 from fedrec.core.protocol import Protocol
 from fedrec.data.interactions import Interactions
 from fedrec.runs import border
@@ -47,14 +48,14 @@ class Comparison:
     """Finished runs side by side."""
 
     lines: list[Line]
-    baseline: str | None = None
+    baselines: tuple[str, ...] = ()  # what the others are tested against
     folder: Path | None = None
     played: int = 0  # runs that had to be made
 
     @cached_property
     def sections(self) -> list[Section]:
         """A table for each data set and protocol."""
-        return sections(self.lines, self.baseline)
+        return sections(self.lines, self.baselines)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -66,7 +67,7 @@ class Comparison:
         """Tables for a terminal, by rich."""
         return [formats.terminal(section) for section in self.sections if section.rows]
 
-    def to_markdown(self, title: str = "Comparison") -> str:
+    def to_markdown(self, title: str | None = "Comparison") -> str:
         return formats.markdown(self.sections, title)
 
     def to_latex(self) -> str:
@@ -103,7 +104,7 @@ def compare(
     settings: Mapping[str, Any] | None = None,
     preset: str | None = None,
     local: bool = False,
-    baseline: str | None = None,
+    baseline: str | Sequence[str] | None = None,
     grid: str | Path | None = None,
     rounds: int | None = None,
     clients: float | int | None = None,
@@ -119,31 +120,42 @@ def compare(
     only_finished: bool = False,
     force: bool = False,
     ledger: str | Path | None = None,
+    page: str | Path | None = None,
     changed: Changed = lambda board, said: None,
 ) -> Comparison:
     """Run what is missing of methods × data × protocols × seeds, and lay the results side by side.
 
     ``settings`` may name their method: ``{"fedmf.dim": 16}``; others go to every method that has them, as do
     options of ``fedrec.run``. ``protocol="both"`` is strict and paper. ``local`` adds the controls that are never
-    aggregated. ``baseline``, by default the first method, is what differences are tested against. ``grid`` is a
-    TOML file that says all of this. ``jobs`` runs are made at a time, by default one a core where memory allows.
+    aggregated. ``baseline``, by default the first method, is what differences are tested against; it may be several.
+    ``grid`` is a TOML file that says all of this. ``jobs`` runs are made at a time, by default
+    one a core where memory allows.
     ``longest``: a run that would take more seconds than this is left out, and the table says so.
     ``only_finished``: nothing is run, what is finished is laid side by side.
     ``ledger``: a file of figures; what it has is not run again, what is run is added.
+    ``page``: a Markdown file that gets the tables as a section, between two marks with the name of the folder.
     """
+    place = None if page is None else border.path_of("page", page)
+    mark = f"compare {border.path_of('out', out).name}"
+    if place is not None:
+        check_page(place, mark)
     if grid is not None:
-        found, cases = read_grid(grid)
-        seeds, baseline = found.seeds, baseline or found.baseline
+        said, cases = read_grid(grid)
+        seeds, baseline = said.seeds, baseline or said.baseline
     else:
         options = {"rounds": rounds, "clients": clients, "channel": channel, "epsilon": epsilon}
         options |= {"eval_every": eval_every, "patience": patience, "preset": preset}
         settings = border.settings_of(settings)
         cases = product(border.several(methods), _several(data), protocol, settings, options, local)
-    return compare_cases(
+    found = compare_cases(
         cases, out, seeds, baseline=baseline, jobs=jobs, threads=threads, longest=longest,
         keep_models=keep_models, only_finished=only_finished, force=force, changed=changed,
         ledger=None if ledger is None else Ledger(border.path_of("ledger", ledger)),
     )  # fmt: skip
+    if place is not None:
+        with writing(place.parent):
+            put(place, mark, found.to_markdown(None))
+    return found
 
 
 def compare_cases(
@@ -151,7 +163,7 @@ def compare_cases(
     out: str | Path = OUT,
     seeds: int | Sequence[int] = 5,
     *,
-    baseline: str | None = None,
+    baseline: str | Sequence[str] | None = None,
     jobs: int | None = None,
     threads: int | None = None,
     longest: float | None = None,
@@ -169,7 +181,7 @@ def compare_cases(
     folder, chosen = border.path_of("out", out), numbers(seeds)
     longest = None if longest is None else border.seconds("--longest", longest, "")
     check(cases, chosen)
-    baseline = _baseline(cases, baseline)
+    baselines = _baselines(cases, baseline)
     if tables:
         _refuse_another(folder, cases, force)
     wanted = _jobs(cases, folder, chosen)
@@ -199,7 +211,7 @@ def compare_cases(
     ]
     if only_finished and not any(line.results for line in lines):
         raise FedrecError(f"{folder} has no finished run of this comparison: run it first")
-    comparison = Comparison(lines, baseline, folder, len(board.took))
+    comparison = Comparison(lines, baselines, folder, len(board.took))
     if tables:
         with writing(folder):
             comparison.write(folder)
@@ -212,7 +224,7 @@ def open_comparison(folder: str | Path) -> Comparison:
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         lines = [_read_line(folder, each) for each in about["lines"]]
-        return Comparison(lines, about["baseline"], folder)
+        return Comparison(lines, tuple(about["baselines"]), folder)
     except FileNotFoundError:
         raise FedrecError(f"{folder} holds no comparison: fedrec compare --out {folder} makes one") from None
     except (OSError, ValueError, KeyError, TypeError):
@@ -262,15 +274,17 @@ def _line(
     return Line(case, results, folders, failed, note)
 
 
-def _baseline(cases: Sequence[Case], asked: str | None) -> str | None:
+def _baselines(cases: Sequence[Case], asked: str | Sequence[str] | None) -> tuple[str, ...]:
     names = list(dict.fromkeys(case.name for case in cases))
-    if asked is None:
-        return names[0] if len(names) > 1 else None
-    if asked not in names:
-        raise FedrecError(
-            f"the baseline '{asked}' is not among the methods compared: {nearest(asked, names)}"
-        )
-    return asked
+    if not asked:
+        return tuple(names[:1]) if len(names) > 1 else ()
+    found = tuple(dict.fromkeys(border.several(asked)))
+    for name in found:
+        if name not in names:
+            raise FedrecError(
+                f"the baseline '{name}' is not among the methods compared: {nearest(name, names)}"
+            )
+    return found
 
 
 def _several(data: Any) -> list[str | Path | Interactions]:
@@ -312,7 +326,7 @@ def _described(comparison: Comparison) -> dict[str, Any]:
         facts |= {"options": case.options, "label": case.label, "runs": runs}
         told = [result if "nearly" in result else None for result in line.results]  # by a ledger
         lines.append({**facts, "told": told, "failed": line.failed, "note": line.note})
-    return {"baseline": comparison.baseline, "lines": lines}
+    return {"baselines": comparison.baselines, "lines": lines}
 
 
 def _read_line(folder: Path, told: dict[str, Any]) -> Line:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec.core.protocol import Protocol
 from fedrec.core.protocol import protocol as named_protocol
+from fedrec.study.case import run_seconds
 from fedrec.study.published import Published
-from fedrec.study.table import CERTAIN, FIGURES, Figure, Row, Section
+from fedrec.study.table import CERTAIN, FIGURES, Difference, Figure, Row, Section
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,34 +39,40 @@ def frame(sections: Sequence[Section]) -> pl.DataFrame:
             for name in FIGURES:
                 figure = row.figures.get(name)
                 facts |= {name: figure and figure.mean, f"{name} std": figure and figure.std}
-            facts |= {"difference": row.difference and row.difference.mean, "p": row.p}
-            facts |= {"paired_over": row.difference and ("seeds" if row.over_seeds else "users")}
+            for at, base in enumerate(section.asked or [""]):
+                found = row.differences.get(base)
+                more = f" to {base}" if at else ""  # the first one's are plain names
+                facts |= {f"difference{more}": found and found.mean, f"p{more}": found and found.p}
+                facts |= {f"paired_over{more}": found and ("seeds" if found.over_seeds else "users")}
             facts |= {"selected_rounds": row.rounds, "seconds": row.seconds}
             facts |= {"bytes_up_per_client": row.up, "bytes_down_per_client": row.down}
             rounds, size = row.nearly or (None, None)
             facts |= {"rounds_to_99": rounds, "bytes_to_99": size}
-            found = row.published
+            paper = row.published
             facts |= {
-                "published hr@10": found and found.hr / 100,
-                "published ndcg@10": found and found.ndcg / 100,
+                "published hr@10": paper and paper.hr / 100,
+                "published ndcg@10": paper and paper.ndcg / 100,
             }
             rows.append(facts)
-    numbers = {name: pl.Float64 for name in (*rows[0], "p") if _is_number(name)} if rows else {}
+    numbers = {name: pl.Float64 for name in rows[0] if _is_number(name)} if rows else {}
     return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
 
 
 def _is_number(name: str) -> bool:
-    return name not in ("data", "protocol", "method", "control", "seeds", "selected_rounds", "paired_over")
+    words = ("data", "protocol", "method", "control", "seeds", "selected_rounds")
+    return name not in words and not name.startswith("paired_over")
 
 
-def markdown(sections: Sequence[Section], title: str, day: date | None = None) -> str:
+def markdown(sections: Sequence[Section], title: str | None, day: date | None = None) -> str:
     """A page: a table for each data set and protocol, with what must be known to read it."""
     versions: dict[str, str] = next((s.result["versions"] for s in sections if s.result), {})
     made = ", ".join(f"{name} {number}" for name, number in versions.items())
-    text = [
-        f"# {title}",
-        "",
-        f"Made on {day or date.today()} with {made} by `fedrec compare`.",
+    results = [result for section in sections for line in section.lines for result in line.results]
+    hours = sum(run_seconds(result) or 0.0 for result in results) / 3600
+    text = [] if title is None else [f"# {title}", ""]
+    text += [
+        f"Made on {day or date.today()} with {made} by `fedrec compare`: {len(results):,} runs, whose rounds took "
+        f"{hours:,.2g} hours in all.",
         "",
         legend(sections),
     ]
@@ -80,22 +87,28 @@ def markdown(sections: Sequence[Section], title: str, day: date | None = None) -
 
 def legend(sections: Sequence[Section]) -> str:
     """How the figures are to be read."""
-    base = next((s.baseline for s in sections if any(row.difference for row in s.rows)), None)
+    bases = list(dict.fromkeys(base for section in sections for base in section.baselines))
     said = (
         "Percent: mean ± standard deviation over seeds, of the round selected on validation; the best in bold. "
         "*Full* ranks the whole catalogue instead of sampled items. Seconds are those of a run's rounds, evaluation "
         "included; kB are per client and round, up and down; *to 99%* is what it takes to come within 1% of the best "
         "validation figure: rounds, and MB that a client sends and fetches in all. Controls stand under the line."
     )
-    if base is None:
+    if not bases:
         return said
+    columns = " and ".join(f"*− {base}*" for base in bases)
     said = (
-        f"{said} The column *− {base}* is the difference in NDCG@10, paired over users (and over the seeds that both "
-        f"have); * marks p < {CERTAIN} (Wilcoxon's signed-rank test, corrected by Holm within a table)."
+        f"{said} {columns}: the difference in NDCG@10, paired over users (and over the seeds that both have); "
+        f"* marks p < {CERTAIN} (Wilcoxon's signed-rank test, corrected by Holm within a column)."
     )
-    if any(row.over_seeds for section in sections for row in section.rows):
+    if any(over_seeds(section) for section in sections):
         said += " Where a ledger has figures alone, they are paired over seeds (Student's test)."
     return said
+
+
+def over_seeds(section: Section) -> bool:
+    """Whether a test was over seeds because users are not known."""
+    return any(found.over_seeds for row in section.rows for found in row.differences.values())
 
 
 def about(section: Section) -> str:
@@ -189,7 +202,8 @@ def terminal(section: Section) -> Table:
         ]
         bytes_ = None if row.up is None and row.down is None else (row.up or 0) + (row.down or 0)
         costs = [row.rounds, _number(row.seconds), _number(None if bytes_ is None else bytes_ / 1e3)]
-        table.add_row(row.name, *figures, _difference(row, 1), *costs, style="dim" if row.control else "")
+        first = _difference(row.differences.get(section.asked[0]), 1) if section.asked else "-"
+        table.add_row(row.name, *figures, first, *costs, style="dim" if row.control else "")
     return table
 
 
@@ -198,16 +212,15 @@ def terminal(section: Section) -> Table:
 
 def _cells(section: Section, cell: Cell, name: str, text: Callable[[str], str] = str) -> list[list[str]]:
     """The heading and a line of cells for each row."""
-    compared = any(row.difference for row in section.rows)
     known = any(row.published for row in section.rows)
     heading = ["method", *HEADINGS.values()]
-    heading += [f"− {section.baseline}"] if compared else []
+    heading += [f"− {base}" for base in section.baselines]
     heading += ["published HR@10", "published NDCG@10"] if known else []
     lines = [[*heading, *COSTS]]
     for row in section.rows:
         cells = [name.format(text(row.name)) + (" (control)" if row.control else "")]
         cells += [cell(row.figures.get(figure), figure in row.best) for figure in FIGURES]  # type: ignore[arg-type]
-        cells += [_difference(row, 2)] if compared else []
+        cells += [_difference(row.differences.get(base), 2) for base in section.baselines]
         found = row.published
         cells += [*printed(found)] if known else []
         kilo = [None if value is None else value / 1e3 for value in (row.up, row.down)]
@@ -250,10 +263,10 @@ def spread(figure: Figure | None, digits: int, between: str = " ± ") -> str:
     return text if figure.std is None else f"{text}{between}{100 * figure.std:.{digits}f}"
 
 
-def _difference(row: Row, digits: int) -> str:
-    if row.difference is None:
+def _difference(found: Difference | None, digits: int) -> str:
+    if found is None:
         return "-"
-    return f"{100 * row.difference.mean:+.{digits}f}{'*' if row.certain else ''}"
+    return f"{100 * found.mean:+.{digits}f}{'*' if found.certain else ''}"
 
 
 def printed(found: Published | None) -> tuple[str, str]:

@@ -93,7 +93,7 @@ class Grid(Options):
     protocol: str | tuple[str, ...] = "strict"
     seeds: int | tuple[Annotated[int, Field(ge=0)], ...] = 5
     local: bool = Field(False, description="after each federated method the same, never aggregated")
-    baseline: str | None = None
+    baseline: str | tuple[str, ...] | None = None
 
     def cases(self) -> list[Case]:
         """Every method on every data set under every protocol, unless its lines say otherwise."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec.core.errors import FedrecError
 from fedrec.core.files import write
+from fedrec.core.pages import check_page, put
 from fedrec.runs import border
 from fedrec.runs.folder import make_folder, writing
 from fedrec.study.case import UNFINISHED, Line, run_seconds
@@ -132,6 +133,9 @@ def reproduce(
     those that are made are added.
     """
     aim, folder = target(name), border.path_of("out", out)
+    page = None if page is None else border.path_of("page", page)
+    if page is not None:
+        check_page(page, aim.name)
     if ledger is not None and (aim.look is not None or aim.models):
         raise FedrecError(f"{aim.name} looks at the runs themselves: --ledger is for tables, leave it out")
     comparison = compare_cases(
@@ -158,27 +162,9 @@ def reproduce(
         write(folder / f"{stem}.md", found.to_markdown())
         write(folder / f"{stem}.csv", comparison.frame.write_csv())
     if page is not None:
-        page = border.path_of("page", page)
         with writing(page.parent):
-            into(page, found)
+            put(page, aim.name, found.to_markdown())
     return found
-
-
-def into(page: Path, found: Reproduction) -> None:
-    """Put a target's section into a page of several, in place of what it said before."""
-    text = (
-        page.read_text(encoding="utf-8")
-        if page.exists()
-        else "# Reproduction\n\nWritten by `fedrec reproduce`.\n"
-    )
-    start, end = (f"<!-- {mark} {found.target.name} -->" for mark in ("begin", "end"))
-    section = f"{start}\n{found.to_markdown()}{end}\n"
-    if start in text and end in text:
-        before, _, rest = text.partition(start)
-        text = before + section + rest.partition(end)[2].lstrip("\n")
-    else:
-        text = f"{text.rstrip()}\n\n{section}"
-    write(page, text)
 
 
 def _figures(line: Line | None) -> str:

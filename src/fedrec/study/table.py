@@ -26,15 +26,26 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """To a baseline, in NDCG@10."""
+
+    mean: float
+    p: float  # corrected
+    over_seeds: bool  # the test was over seeds, not over users
+
+    @property
+    def certain(self) -> bool:
+        return self.p < CERTAIN
+
+
+@dataclass(frozen=True)
 class Row:
     """A line of a table."""
 
     name: str
     figures: dict[str, Figure]
     control: bool = False
-    difference: Figure | None = None  # to the baseline, in NDCG@10; no spread
-    p: float | None = None  # corrected
-    over_seeds: bool = False  # the test was over seeds, not over users
+    differences: dict[str, Difference] = field(default_factory=dict)  # by baseline
     published: Published | None = None
     rounds: str = "-"
     seconds: float | None = None
@@ -46,10 +57,6 @@ class Row:
     seeds: int = 0
     best: frozenset[str] = field(default_factory=frozenset)  # the figures in which it is the best
 
-    @property
-    def certain(self) -> bool:
-        return self.p is not None and self.p < CERTAIN
-
 
 @dataclass(frozen=True)
 class Section:
@@ -57,9 +64,14 @@ class Section:
 
     data: str
     protocol: str
-    baseline: str | None
     rows: list[Row]  # the best first, controls last
     lines: list[Line]
+    asked: Sequence[str] = ()  # baselines
+
+    @property
+    def baselines(self) -> list[str]:
+        """Those that something is tested against."""
+        return [name for name in self.asked if any(name in row.differences for row in self.rows)]
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -102,27 +114,30 @@ class Section:
         return found + [f"{line.case.name}: {line.failed.rstrip('.')}." for line in self.lines if line.failed]
 
 
-def sections(lines: Sequence[Line], baseline: str | None) -> list[Section]:
+def sections(lines: Sequence[Line], baselines: Sequence[str]) -> list[Section]:
     """A section for each protocol and data set, in the order of the lines."""
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.case.data_name, line.case.protocol_name), []).append(line)
     return [
-        Section(data, protocol, baseline, _rows(group, baseline), group)
+        Section(data, protocol, _rows(group, baselines), group, baselines)
         for (data, protocol), group in groups.items()
     ]
 
 
-def _rows(lines: Sequence[Line], baseline: str | None) -> list[Row]:
+def _rows(lines: Sequence[Line], baselines: Sequence[str]) -> list[Row]:
     done = [line for line in lines if line.results]
-    differences = _differences(done, baseline)
-    rows = [_row(line, *differences.get(line.case.name, (None, None))) for line in done]
+    tested = {name: _differences(done, name) for name in baselines}
+    rows = [
+        _row(line, {name: found[line.case.name] for name, found in tested.items() if line.case.name in found})
+        for line in done
+    ]
     rows.sort(key=lambda row: (row.control, -row.figures["ndcg@10"].mean))
     rows = _with_best(rows)
     return rows + _controls(done, {row.name for row in rows}) if done else []
 
 
-def _differences(lines: Sequence[Line], baseline: str | None) -> dict[str, tuple[Paired, float]]:
+def _differences(lines: Sequence[Line], baseline: str) -> dict[str, Difference]:
     """Each line's difference to the baseline over the seeds that both have, paired over users where they are known."""
     base = next((line for line in lines if line.case.name == baseline), None)
     if base is None:
@@ -134,10 +149,13 @@ def _differences(lines: Sequence[Line], baseline: str | None) -> dict[str, tuple
             a, b = line.at(common), base.at(common)
             tests[line.case.name] = paired(a, b) if a.has_ranks and b.has_ranks else paired_over_seeds(a, b)
     corrected = holm([test.p for test in tests.values()])
-    return {name: (test, p) for (name, test), p in zip(tests.items(), corrected, strict=True)}
+    return {
+        name: Difference(test.difference, p, test.seeds > 0)
+        for (name, test), p in zip(tests.items(), corrected, strict=True)
+    }
 
 
-def _row(line: Line, test: Paired | None, p: float | None) -> Row:
+def _row(line: Line, differences: dict[str, Difference]) -> Row:
     figures = {}
     for name in FIGURES:
         metric, full = name.removeprefix("full "), name.startswith("full ")
@@ -148,9 +166,7 @@ def _row(line: Line, test: Paired | None, p: float | None) -> Row:
         name=line.case.name,
         figures=figures,
         control=line.case.local,
-        difference=Figure(test.difference) if test else None,
-        p=p,
-        over_seeds=test is not None and test.seeds > 0,
+        differences=differences,
         published=published(line.case.method, line.case.data_name, line.case.protocol_name)
         if plain
         else None,
