@@ -195,7 +195,7 @@ def compare_cases(
         changed(board, said)
 
     board = Board(missing, how_many(jobs, len(missing)), changed=noted)
-    if (missing or tables) and not only_finished:
+    if missing or (tables and not only_finished):
         make_folder(folder)
     try:
         play_all(board, threads=threads, keep_models=keep_models, longest=longest)
@@ -213,6 +213,7 @@ def compare_cases(
         raise FedrecError(f"{folder} has no finished run of this comparison: run it first")
     comparison = Comparison(lines, baselines, folder, len(board.took))
     if tables:
+        make_folder(folder)  # which there need not be where a ledger tells it all
         with writing(folder):
             comparison.write(folder)
     return comparison

@@ -68,11 +68,11 @@ def markdown(sections: Sequence[Section], title: str | None, day: date | None = 
     versions: dict[str, str] = next((s.result["versions"] for s in sections if s.result), {})
     made = ", ".join(f"{name} {number}" for name, number in versions.items())
     results = [result for section in sections for line in section.lines for result in line.results]
-    hours = sum(run_seconds(result) or 0.0 for result in results) / 3600
+    took = lasted(sum(run_seconds(result) or 0.0 for result in results))
     text = [] if title is None else [f"# {title}", ""]
     text += [
         f"Made on {day or date.today()} with {made} by `fedrec compare`: {len(results):,} runs, whose rounds took "
-        f"{hours:,.2g} hours in all.",
+        f"{took} in all.",
         "",
         legend(sections),
     ]
@@ -83,6 +83,14 @@ def markdown(sections: Sequence[Section], title: str | None, day: date | None = 
         text += [part for source in section.sources for part in ("", f"Published: {source}.")]
         text += [part for note in (*variants(section), *section.notes) for part in ("", note)]
     return "\n".join(text) + "\n"
+
+
+def lasted(seconds: float) -> str:
+    """So that a person takes it in."""
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:,.1f} hours"
 
 
 def legend(sections: Sequence[Section]) -> str:

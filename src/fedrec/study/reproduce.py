@@ -15,7 +15,7 @@ from fedrec.runs import border
 from fedrec.runs.folder import make_folder, writing
 from fedrec.study.case import UNFINISHED, Line, run_seconds
 from fedrec.study.compare import Changed, Comparison, compare_cases
-from fedrec.study.formats import pipes, printed, spread
+from fedrec.study.formats import lasted, pipes, printed, spread
 from fedrec.study.ledger import Ledger
 from fedrec.study.looks import Look, drawn
 from fedrec.study.published import Published
@@ -100,7 +100,7 @@ class Reproduction:
             text += ["", f"Not drawn: {self.unseen}."]
         text += [
             "",
-            f"Made on {date.today()} with {made}; its runs took {self.seconds / 60:.1f} minutes in all.",
+            f"Made on {date.today()} with {made}; its runs took {lasted(self.seconds)} in all.",
         ]
         return "\n".join(text) + "\n"
 

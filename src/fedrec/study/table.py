@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,11 +95,7 @@ class Section:
     @property
     def notes(self) -> list[str]:
         """What must be known of single lines."""
-        said: dict[str, list[str]] = {}
-        for line in self.lines:
-            if line.note:
-                said.setdefault(line.note, []).append(line.case.name)
-        found = [f"{', '.join(names)}: {note}." for note, names in said.items()]
+        found = _together((line.case.name, line.note) for line in self.lines)
         found += [
             f"{line.case.name}, seed {result['seed']}: {result['stopped'].rstrip('.')}."
             for line in self.lines
@@ -111,7 +107,16 @@ class Section:
             found += [
                 f"{line.case.name}: {one['line']}." for one in stated[:1] if one.get("epsilon") is not None
             ]
-        return found + [f"{line.case.name}: {line.failed.rstrip('.')}." for line in self.lines if line.failed]
+        return found + _together((line.case.name, line.failed.rstrip(".")) for line in self.lines)
+
+
+def _together(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """What is said of several is said once."""
+    said: dict[str, list[str]] = {}
+    for name, words in pairs:
+        if words:
+            said.setdefault(words, []).append(name)
+    return [f"{', '.join(names)}: {words}." for words, names in said.items()]
 
 
 def sections(lines: Sequence[Line], baselines: Sequence[str]) -> list[Section]:
