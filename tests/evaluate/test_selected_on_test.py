@@ -43,3 +43,20 @@ def test_the_best_round_on_test_is_reported_and_the_result_says_so(small: Intera
 def test_a_search_refuses_it(small: Interactions) -> None:
     with pytest.raises(FedrecError, match="a search never looks at test items"):
         tune("fedmf", small, STRICT.with_(select_by="test"), trials=1)  # type: ignore[arg-type]
+
+
+def test_validation_items_may_be_trained_on_as_well(small: Interactions) -> None:
+    how = STRICT.with_(known="validation-trained", select_by="test")
+    usual, more = split(small), split(small, how)
+    assert np.array_equal(usual.test, more.test)
+    assert np.array_equal(usual.valid, more.valid)
+    for u in range(usual.n_users):
+        assert [*usual.train.of(u), *usual.valid_items.of(u)] == [*more.train.of(u)]
+    assert np.array_equal(usual.met.items, more.met.items)
+    run = fedrec.run("fedmf", small, how, rounds=2, preset="paper")
+    assert any("Validation items were trained on" in note for note in run.result["notes"])
+
+
+def test_without_validation_a_round_is_selected_on_test_alone() -> None:
+    with pytest.raises(FedrecError, match="it goes with select_by=test"):
+        STRICT.with_(known="validation-trained")

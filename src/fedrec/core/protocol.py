@@ -45,9 +45,10 @@ class Protocol(Settings):
     candidates: int = Field(
         99, ge=1, description="never-interacted items that the held-out one is ranked against"
     )
-    known: Literal["train", "validation"] = Field(
+    known: Literal["train", "validation", "validation-trained"] = Field(
         "train",
-        description="what a device ranks its test item from: its training items, or the validation item too",
+        description="what a device ranks its test item from: its training items, the validation item too, "
+        "or the same and it trained on that (select_by=test: as papers without validation do)",
     )
     select_on: Literal["ndcg@10", "hr@10"] = Field(
         "ndcg@10", description="metric that selects the round, on validation"
@@ -70,6 +71,11 @@ class Protocol(Settings):
                 raise ValueError(
                     f"{name}={value} says nothing under split={self.split}: it is for split={other}"
                 )
+        if self.known == "validation-trained" and self.select_by != "test":
+            raise ValueError(
+                "known=validation-trained leaves nothing to select the round on but the test items: "
+                "it goes with select_by=test"
+            )
         if self.test_share + self.valid_share >= 1:
             raise ValueError(
                 "test_share and valid_share leave nothing to train on: together they are below 1"

@@ -196,8 +196,10 @@ def split(
         users, tested, validated = _after(how, data.name, when, users, starts, counts)
     else:
         tested = validated = np.full(len(users), how.held_out if hold_out else 0)
-    sizes = (counts[users] - validated - tested, validated, tested)
-    firsts = (starts[users], starts[users] + sizes[0], starts[users] + sizes[0] + validated)
+    older = counts[users] - tested
+    both = hold_out and how.known == "validation-trained"  # then items for validation are trained on as well
+    sizes = (older if both else older - validated, validated, tested)
+    firsts = (starts[users], starts[users] + older - validated, starts[users] + older)
     train, valid, test = (
         Ragged(run_ends(size), items[_rows(first, size)]) for first, size in zip(firsts, sizes, strict=True)
     )

@@ -31,6 +31,7 @@ from fedrec.runs.train import Training
 from fedrec.simulate.simulation import Simulation
 
 LIBRARIES = ("numpy", "numba", "polars", "torch")
+TRAINED = "Validation items were trained on as well: figures of validation say nothing, and test items chose the round."
 
 
 def figures(ranks: Ranks, ks: Sequence[int] = (10,)) -> dict[str, float]:
@@ -134,6 +135,7 @@ def result_of(
         "notes": [said for part in chain(method) if (said := part.note(parts.catalog))]
         + [said for s in _remarkable(training) if (said := s.says())]
         + ([] if measured is None or measured.knew else [_knew_less(method, config)])
+        + ([TRAINED] if measured and config.protocol.known == "validation-trained" else [])
         + list(parts.data.notes),
         "selected_on_test": measured is not None
         and training is not None
