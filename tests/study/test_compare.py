@@ -251,40 +251,6 @@ def test_differences_are_tested_against_the_baseline(compared: Comparison) -> No
     assert f"| {100 * tests[0].difference:+.2f}" in compared.to_markdown()
 
 
-def test_there_may_be_several_baselines_and_a_page(
-    small: Interactions, cases: list[Case], tmp_path: Path
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# Mine\n\nIn my words.\n")
-
-    def again() -> Comparison:
-        return fedrec.compare(
-            ["fedmf", "fcf", "popularity"], small, seeds=2, rounds=2, jobs=1, baseline=["fcf", "fedmf"],
-            out=tmp_path / "out", page=page,
-        )  # fmt: skip
-
-    found = again()
-    fedmf, fcf, popularity = found.lines
-    row = next(row for row in found.sections[0].rows if row.name == "popularity")
-    assert row.differences["fcf"].mean == pytest.approx(paired(popularity, fcf).difference)
-    assert row.differences["fedmf"].mean == pytest.approx(paired(popularity, fedmf).difference)
-    told = found.frame.filter(found.frame["method"] == "popularity").to_dicts()[0]
-    assert told["difference"] == row.differences["fcf"].mean
-    assert told["difference to fedmf"] == row.differences["fedmf"].mean
-    text = page.read_text()
-    assert text.startswith("# Mine\n\nIn my words.\n\n<!-- begin compare out -->\n")
-    assert "| − fcf | − fedmf |" in text
-    again()
-    assert page.read_text() == text  # the section is replaced
-    assert open_comparison(tmp_path / "out").baselines == ("fcf", "fedmf")
-
-
-def test_a_page_in_no_folder_is_refused_before_anything_runs(small: Interactions, tmp_path: Path) -> None:
-    with pytest.raises(FedrecError, match="there is no folder"):
-        fedrec.compare(["fedmf"], small, out=tmp_path / "out", page=tmp_path / "none" / "page.md")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_ledger_has_figures_of_runs_that_are_gone(
     small: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,8 @@ def reproduce(
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from fedrec.study.formats import lasted
+
     heading, *rows = found.rows
     table = Table(
         title=found.target.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
@@ -73,7 +75,7 @@ def reproduce(
     stem = f"{found.target.name}{'-quick' if quick else ''}"
     say(
         "HR@10 above NDCG@10, percent; a difference between stars is beyond noise. Run time "
-        f"{found.seconds / 60:.1f} min in all; written to {found.comparison.folder}/{stem}.md and .csv"
+        f"{lasted(found.seconds)} in all; written to {found.comparison.folder}/{stem}.md and .csv"
     )
 
 
