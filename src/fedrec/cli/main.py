@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import copy
 import errno
+import gc
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,7 +38,19 @@ from fedrec.study.processes import WORKER, end_with_parent
 # What a system refuses anywhere: no room, or no right to write or read.
 REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
-app = typer.Typer(
+
+class Commands(typer.Typer):
+    """Typer reads the options of all its commands at every start: here of the one that is asked for alone."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        asked, only = sys.argv[1:2], copy.copy(self)
+        only.registered_commands = [command for command in self.registered_commands if command.name in asked]
+        only.registered_groups = [group for group in self.registered_groups if group.name in asked]
+        known = only.registered_commands or only.registered_groups
+        return typer.Typer.__call__(only if known else self, *args, **options)
+
+
+app = Commands(
     name="fedrec",
     help="Personalized federated recommendation: train, compare and extend methods, honestly measured.",
     no_args_is_help=True,
@@ -82,12 +97,19 @@ def _root(
     pass
 
 
+def _collect_rarely() -> None:
+    """Looking for garbage among a quarter of a million objects that stay was a sixth of a start, and of its end."""
+    gc.set_threshold(5_000, 10, 10)
+    atexit.register(gc.freeze)
+
+
 def main() -> None:
     """Entry point: an error of the user's is one sentence and code 2, never a traceback."""
     from fedrec.core.errors import FedrecError, Interrupted
     from fedrec.core.freed import keep_freed_memory
 
     any_letter()
+    _collect_rarely()
     keep_freed_memory()
     if WORKER in os.environ:  # begun by another process of fedrec
         end_with_parent()

@@ -37,7 +37,7 @@ def stream(seed: int, name: str, round: int = 0) -> int:
     return _mix_int((key + (round + 1) * GOLDEN) & _MASK)
 
 
-@nb.njit(nb.uint64(nb.uint64), cache=True, nogil=True, inline="always")
+@nb.njit(nb.uint64(nb.uint64), cache=True, nogil=True)
 def mix(x: Any) -> Any:
     """The SplitMix64 output function."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -45,25 +45,25 @@ def mix(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-@nb.njit(nb.uint64(nb.uint64, nb.uint64), cache=True, nogil=True, inline="always")
+@nb.njit(nb.uint64(nb.uint64, nb.uint64), cache=True, nogil=True)
 def client_key(key: Any, client: Any) -> Any:
     """The stream of one client."""
     return mix(mix(client + np.uint64(GOLDEN)) ^ key)
 
 
-@nb.njit(nb.uint64(nb.uint64, nb.uint64), cache=True, nogil=True, inline="always")
+@nb.njit(nb.uint64(nb.uint64, nb.uint64), cache=True, nogil=True)
 def bits(key: Any, k: Any) -> Any:
     """The k-th number of a stream, 64 random bits."""
     return mix(key + (k + np.uint64(1)) * np.uint64(GOLDEN))
 
 
-@nb.njit(nb.int64(nb.uint64, nb.uint64, nb.int64), cache=True, nogil=True, inline="always")
+@nb.njit(nb.int64(nb.uint64, nb.uint64, nb.int64), cache=True, nogil=True)
 def below(key: Any, k: Any, n: Any) -> Any:
     """The k-th number of a stream as an integer in [0, n), n < 2**32 (multiply and shift)."""
     return np.int64(((bits(key, k) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
-@nb.njit(nb.float64(nb.uint64, nb.uint64), cache=True, nogil=True, inline="always")
+@nb.njit(nb.float64(nb.uint64, nb.uint64), cache=True, nogil=True)
 def uniform(key: Any, k: Any) -> Any:
     """The k-th number of a stream as a float in [0, 1)."""
     return np.float64(bits(key, k) >> np.uint64(11)) * 2.0**-53

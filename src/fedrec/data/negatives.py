@@ -43,12 +43,12 @@ def make_free(n_items: int) -> Any:
     return np.full((n_items + 31) // 32, -1, np.int32)
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@part()
 def _is_free(free: Any, item: int) -> Any:
     return (free[item >> 5] >> (item & 31)) & 1 != 0
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@part()
 def _forbid(free: Any, item: int) -> None:
     free[item >> 5] &= ~(1 << (item & 31))
 

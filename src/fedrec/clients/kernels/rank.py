@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numba as nb
-import numpy as np
 
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
@@ -19,6 +18,18 @@ def _dot(table: Any, row: int, w: Any) -> Any:
     return total
 
 
+@part()
+def _place(items: Any, first: int, end: int, item: int) -> int:
+    """Where it stands, or would, among ascending items; NumPy's own takes a third of a second to compile."""
+    while first < end:
+        middle = (first + end) // 2
+        if items[middle] < item:
+            first = middle + 1
+        else:
+            end = middle
+    return first
+
+
 @nb.njit(cache=True, nogil=True)
 def score_lines(
     table: Any, vectors: Any, biases: Any, own_ptr: Any, own_items: Any, own_rows: Any, items: Any, out: Any
@@ -27,7 +38,7 @@ def score_lines(
         first, end = (own_ptr[c], own_ptr[c + 1]) if len(own_ptr) else (0, 0)
         for k in range(items.shape[1]):
             item = max(items[c, k], 0)  # padding
-            at = first + np.searchsorted(own_items[first:end], item)
+            at = _place(own_items, first, end, item)
             if at < end and own_items[at] == item:
                 out[c, k] = _dot(own_rows, at, vectors[c]) + biases[c]
             else:

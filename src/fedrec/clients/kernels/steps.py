@@ -85,9 +85,13 @@ def sharpen_vector(
     for j in range(len(g)):
         norm += g[j] * g[j]
     norm = np.sqrt(norm) + F(1e-12)
-    moved = np.empty_like(x)
-    logits(table, rows, g * (radius / norm), gb * (radius / norm), moved)
-    residuals(x + moved, y, r, scale)
+    moved, along = np.empty(len(x), F), np.empty(len(g), F)
+    for j in range(len(g)):  # loops: an expression of arrays takes longer to compile
+        along[j] = g[j] * (radius / norm)
+    logits(table, rows, along, gb * (radius / norm), moved)
+    for k in range(len(x)):
+        moved[k] += x[k]
+    residuals(moved, y, r, scale)
     weigh(r, weights)
     return vector_gradient(table, rows, r, g)
 
@@ -108,7 +112,7 @@ def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: A
     for k in range(len(rows)):
         squares += r[k] * sums[rows[k]]  # each row's s² once
     factor = radius * length / (np.sqrt(max(squares, F(0)) * length) + F(1e-12))
-    moved = np.empty_like(x)
+    moved = np.empty(len(x), F)
     for k in range(len(rows)):
         moved[k] = x[k] + factor * sums[rows[k]]
     for k in range(len(rows)):

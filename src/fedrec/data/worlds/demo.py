@@ -49,16 +49,21 @@ def demo_world(seed: int = 0) -> World:
     a, b = np.argsort(-genres, axis=1)[:, :2].T  # a film has two: all that its match is a sum of
     of_a, of_b = np.take_along_axis(genres, np.stack([a, b], axis=1), axis=1).T
 
-    def weight(taste: NDArray[np.float64], faded: NDArray[np.float64]) -> NDArray[np.float64]:
-        match = taste[:, a] * of_a + taste[:, b] * of_b
-        return faded * np.square(np.square(INDIFFERENCE + match))  # sharp: to the power of 4
+    def match(taste: NDArray[np.float64]) -> NDArray[np.float64]:
+        return taste[..., a] * of_a + taste[..., b] * of_b
+
+    def weight(matches: NDArray[np.float64], faded: NDArray[np.float64]) -> NDArray[np.float64]:
+        sharp = matches + INDIFFERENCE
+        np.square(sharp, out=sharp)
+        np.square(sharp, out=sharp)  # to the power of 4
+        return np.multiply(sharp, faded, out=sharp)
 
     age = np.linspace(0.0, 1.0, VISITS)[:, None]
     faded = fame ** (1 - FADE * age)
     items = []
     for u in range(USERS):
-        weights = weight((1 - age) * first[u] + age * last[u], faded)
-        items.append(_films_of(rng, weights, int(counts[u])))
+        matches = (1 - age) * match(first[u]) + age * match(last[u])  # of the taste at each visit
+        items.append(_films_of(rng, weight(matches, faded), int(counts[u])))
     data = Interactions(
         name="demo" if seed == 0 else f"demo (seed {seed})",
         indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -70,7 +75,7 @@ def demo_world(seed: int = 0) -> World:
         genres=_genre_names(genres),
         notes=("made data: invented users, films and dates",),
     )
-    return World(data, Best(lambda users: weight(last[users], faded[-1])))
+    return World(data, Best(lambda users: weight(match(last[users]), faded[-1])))
 
 
 def _mixes(rng: np.random.Generator, n: int, favourites: int) -> NDArray[np.float64]:
@@ -90,15 +95,16 @@ def _films_of(rng: np.random.Generator, weights: NDArray[np.float64], n: int) ->
     arrival is that of successive draws. Only comparisons of random numbers decide, so that the last
     bits of floating point, which differ between machines, do not.
     """
-    arrival = rng.standard_exponential(weights.shape) / weights
-    taken: list[NDArray[np.int64]] = []
-    for visit, stop in zip(arrival, np.arange(1, VISITS + 1) * n // VISITS, strict=True):
-        for seen in taken:
-            visit[seen] = np.inf
-        short = int(stop) - sum(map(len, taken))
-        soonest = np.argpartition(visit, min(short, len(visit) - 1))[:short]
-        taken.append(soonest[np.argsort(visit[soonest])])
-    return np.concatenate(taken)
+    arrival = rng.standard_exponential(weights.shape)
+    arrival /= weights
+    taken, start = np.empty(n, np.int64), 0
+    for number, visit in enumerate(arrival, 1):
+        stop = number * n // VISITS
+        visit[taken[:start]] = np.inf
+        soonest = np.argpartition(visit, min(stop - start, len(visit) - 1))[: stop - start]
+        taken[start:stop] = soonest[np.argsort(visit[soonest])]
+        start = stop
+    return taken
 
 
 def _times(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
