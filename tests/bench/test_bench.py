@@ -8,9 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrec.bench import memory
+import fedrec
+from fedrec.bench import measure, memory
+from fedrec.bench.loop import loop_clients_per_second
 from fedrec.cli import bench as command
 from fedrec.core.errors import FedrecError
+from fedrec.core.gradient import GradientMethod
+from fedrec.data.split import split
+from fedrec.methods import METHODS, make
 
 NAMES = {"fedmf": "fedrec.methods.fedmf:FedMF", "popularity": "fedrec.methods.central.popularity:Popularity"}
 
@@ -46,6 +51,15 @@ def test_all_methods_and_the_page(
     assert "old" not in text
     assert "| `fedmf+gel` |" in text
     assert "not federated: nothing is trained on clients (popularity)" in text
+
+
+def test_the_loop_runs_every_method_that_it_takes(small: str) -> None:
+    pytest.importorskip("torch")
+    parts = split(fedrec.load(small))
+    methods = (make(name) for name in [*METHODS, *command.WRAPPED])
+    taken = [one for one in methods if isinstance(one, GradientMethod) and measure._loops(one)]
+    assert {"fedmf", "pfedrec", "fedncf"} <= {one.label for one in taken}
+    assert all(loop_clients_per_second(one, parts, seconds=0.001) > 0 for one in taken)
 
 
 def test_a_page_with_broken_marks_is_refused(tmp_path: Path, small: str) -> None:

@@ -44,7 +44,7 @@ def measure(
     found["samples_per_round"] = samples
     torch, without = has_torch(), {}
     if not isinstance(method, GradientMethod) or not _loops(method):
-        without["loop"] = "its clients do more than steps of SGD on one loss"
+        without["loop"] = "its clients do more than steps of SGD on one loss, or are given something of their own"
     elif torch and loop_seconds > 0:
         by_hand = loop_clients_per_second(method, split, seconds=loop_seconds)
         found["loop"] = {"clients_per_cpu_second": by_hand}
@@ -147,4 +147,5 @@ def _loops(method: GradientMethod) -> bool:
     groups = [g for phase in method.plan(Catalog(1, 1), 1) for g in phase.groups]
     plain_sgd = all(isinstance(group.optimizer, SGD | DecayingSGD) for group in groups)
     simple = all(usual(part, verb) for part in chain(method) for verb in ("receive", "finish"))
-    return plain_sgd and simple and stacks(method)
+    alone = method.service(Catalog(1, 1), 0) is None  # nothing that a server makes for single clients
+    return plain_sgd and simple and alone and stacks(method)
