@@ -44,7 +44,9 @@ def measure(
     found["samples_per_round"] = samples
     torch, without = has_torch(), {}
     if not isinstance(method, GradientMethod) or not _loops(method):
-        without["loop"] = "its clients do more than steps of SGD on one loss, or are given something of their own"
+        without["loop"] = (
+            "its clients do more than steps of SGD on one loss, or are given something of their own"
+        )
     elif torch and loop_seconds > 0:
         by_hand = loop_clients_per_second(method, split, seconds=loop_seconds)
         found["loop"] = {"clients_per_cpu_second": by_hand}
