@@ -30,7 +30,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "fedals": {"rounds": 15}, "fedrecon": {}, "fednext": {"rounds": 15}, "fedmf+plgc": {}, "ncf": {},
     "fedrap": {"settings": STEADY, "preset": None},
     "fedncf": {}, "fedrecon+plgc": {}, "fedrecgel": {"rounds": 200}, "fedpergnn": {}, "fedncf+plgc": {}, "metamf": {},
-    "fedae": {"rounds": 60}, "feddae": {"rounds": 60},
+    "fedae": {"rounds": 60}, "feddae": {"rounds": 60}, "gpfedrec": {"rounds": 60},
 }  # fmt: skip
 
 
