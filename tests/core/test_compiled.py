@@ -56,3 +56,45 @@ def test_python_calls_no_part(trees: dict[Path, ast.Module]) -> None:
 def test_one_that_is_called_would_be_found() -> None:
     tree = ast.parse("from fedrec.core.rng import shuffle\n@part()\ndef f(): f()\ndef g(): f(), shuffle()\n")
     assert named(tree) == {"f", "shuffle"}
+
+
+# FedRAP's loss is a sum over what its step writes: ``train_additive`` lays those arrays far apart. The products that a
+# solver adds to a number, four at a time, are put in order before any of it becomes vector code.
+ALLOWED = {"steps_additive.step", "conjugate._apply", "roofline._multiply_add"}
+
+
+def writing_loops(function: ast.AST) -> list[ast.For]:
+    """Innermost loops that compute what they write to an array."""
+    return [
+        loop
+        for loop in ast.walk(function)
+        if isinstance(loop, ast.For)
+        and not any(isinstance(inner, ast.For) for line in loop.body for inner in ast.walk(line))
+        and any(computes_an_entry(line) for line in ast.walk(loop))
+    ]
+
+
+def computes_an_entry(line: ast.AST) -> bool:
+    if isinstance(line, ast.AugAssign):
+        return isinstance(line.target, ast.Subscript)
+    if not isinstance(line, ast.Assign):
+        return False
+    entries = [
+        part for target in line.targets for part in ast.walk(target) if isinstance(part, ast.Subscript)
+    ]
+    return bool(entries) and any(isinstance(part, ast.BinOp) for part in ast.walk(line.value))
+
+
+@pytest.mark.parametrize("path", TREES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_sums_of_any_order_write_to_no_array(path: Path) -> None:
+    """Whether a loop that writes becomes vector code is decided by where its arrays lie: same bits need STEADY."""
+    found = [
+        f"{path.stem}.{node.name}"
+        for node in TREES[path].body
+        if decorated(node, "nb.njit(", "part(")
+        and any("fastmath=FAST" in ast.unparse(d) for d in node.decorator_list)
+        and writing_loops(node)
+    ]
+    assert set(found) <= ALLOWED, (
+        f"{found} add up in any order and write: use STEADY, and sums of core/sums.py"
+    )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedrec.channel.stage import Rng, Stage
-from fedrec.core.factors import FASTMATH
+from fedrec.core.entropy import FAST
 from fedrec.core.ragged import Ragged
 from fedrec.core.slots import Array
 from fedrec.core.upload import Upload, Uploads
@@ -98,7 +98,7 @@ def _flat(values: Array) -> Array:
     return values.reshape(len(values), int(np.prod(values.shape[1:])))
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
 def _add_squares(indptr: Any, values: Any, weight: float, squares: Any) -> None:
     for c in range(len(indptr) - 1):
         total = 0.0

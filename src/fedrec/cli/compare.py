@@ -78,7 +78,7 @@ def compare(
     ledger: LedgerFile = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="Write the tables into this Markdown file, as a section between marks."),
+        typer.Option(help="Write the tables into this Markdown file, as a section named after --out."),
     ] = None,
     finished: Finished = False,
     force: Annotated[

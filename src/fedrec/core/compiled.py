@@ -11,5 +11,8 @@ def part(**options: Any) -> Any:
     """A function for other compiled functions alone: without an entrance from Python it compiles a sixth faster.
 
     Called from Python it would end the process; ``tests/core/test_compiled.py`` holds that none is.
+
+    What is not said about its arithmetic is said here: numba would give it that of whoever calls it first.
     """
+    options.setdefault("fastmath", False)
     return nb.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)

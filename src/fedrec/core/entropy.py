@@ -12,7 +12,8 @@ from fedrec.core.compiled import part
 # Without nnan and ninf: those turn an overflow into a wrong rank.
 FAST = {"contract", "reassoc", "nsz", "arcp"}
 # Where a loop writes beside what it reads, whether it runs as vector code is decided by where the arrays happen to
-# lie in memory. With these alone the numbers are the same either way; no sum is among them.
+# lie in memory. With these alone the numbers are the same either way. So FAST is for sums that are written nowhere in
+# their loop (``sums.py``), and for what is inlined into such as are STEADY; tests/core/test_compiled.py holds that.
 STEADY = {"contract", "nsz"}
 F = np.float32
 LOG2E, LN2_HIGH, LN2_LOW = F(1.44269504), F(0.693359375), F(-2.12194440e-4)

@@ -9,10 +9,9 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.compiled import part
+from fedrec.core.sums import dot
 
 # Without nnan and ninf: those turn an overflow into a wrong rank.
-FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,23 +41,15 @@ class Factors:
         return out
 
 
-@part(fastmath=FASTMATH)
-def _dot(a: Any, b: Any) -> Any:
-    total = np.float32(0)
-    for k in range(len(a)):
-        total += a[k] * b[k]
-    return total
-
-
 @nb.njit(cache=True, nogil=True)
 def _some(w: Any, v: Any, w_bias: Any, v_bias: Any, users: Any, items: Any, out: Any) -> None:
     for row, u in enumerate(users):
         for c, i in enumerate(items[row]):
-            out[row, c] = _dot(w[u], v[i]) + v_bias[i] + w_bias[u] if i >= 0 else np.float32(0)
+            out[row, c] = dot(w[u], v[i]) + v_bias[i] + w_bias[u] if i >= 0 else np.float32(0)
 
 
 @nb.njit(cache=True, nogil=True)
 def _all(w: Any, v: Any, w_bias: Any, v_bias: Any, users: Any, out: Any) -> None:
     for row, u in enumerate(users):
         for i in range(len(v)):
-            out[row, i] = _dot(w[u], v[i]) + v_bias[i] + w_bias[u]
+            out[row, i] = dot(w[u], v[i]) + v_bias[i] + w_bias[u]

@@ -34,6 +34,7 @@ from fedrec.core.products import (
     stride,
 )
 from fedrec.core.slots import Array
+from fedrec.core.sums import dot
 
 TILE = 64  # samples
 NO, YES = np.bool_(False), np.bool_(True)  # Python's have types of their own, and compile their callees anew
@@ -149,7 +150,7 @@ def _padded(width: int) -> int:
     return (width + LANES - 1) // LANES * LANES
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def prepare(net: Net, theta: Any, memory: Memory) -> None:
     """What all samples have in common; to be done whenever θ has changed."""
     for layer in range(len(net.widths)):
@@ -160,10 +161,8 @@ def prepare(net: Net, theta: Any, memory: Memory) -> None:
                 memory.turned[spot(to + i * across, o)] = theta[spot(at + o * row, i)]
     row = net.vector_stride
     for o in range(net.widths[0]):
-        total = theta[net.biases[0] + o]
-        for i in range(net.vector):
-            total += theta[spot(net.weights_v + o * row, i)] * theta[i]
-        memory.first[o] = total
+        own = net.weights_v + o * row
+        memory.first[o] = theta[net.biases[0] + o] + dot(theta[own : own + net.vector], theta[: net.vector])
     for j in range(net.product):
         memory.factors[j] = theta[spot(net.output_times, j)] * theta[spot(net.times, j)]
 
@@ -204,7 +203,7 @@ def scores(net: Net, theta: Any, memory: Memory, e: Any, f: Any, count: int) -> 
         forward(net, theta, memory, e, f, start, min(TILE, count - start))
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def gradient(
     net: Net, theta: Any, memory: Memory, e: Any, f: Any, y: Any, weights: Any, vectors: bool, layers: bool,
     rows: bool, g: Any,
@@ -236,7 +235,7 @@ def gradient(
     return value
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _back(
     net: Net, theta: Any, memory: Memory, e: Any, f: Any, start: int, count: int, vectors: bool, layers: bool,
     rows: bool, g: Any,
@@ -279,7 +278,7 @@ def _back(
             )  # fmt: skip
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def sensitivity(net: Net, theta: Any, memory: Memory, e: Any, f: Any, samples: int) -> Any:
     """Σ_k ‖∂σ(x_k)/∂(e_k, f_k)‖² over some samples, whose rows are written over; ``prepare`` must be done."""
     total = F(0)

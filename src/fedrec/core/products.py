@@ -16,13 +16,19 @@ import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from fedrec.core.compiled import part
 from fedrec.core.slots import Array
 
 LANES = 8
-FEW, MANY = 4, 8  # rows of a tile that is two groups wide, and of one that is one group wide
+# Rows of a tile that is two groups wide, which is one vector a row where the machine has such, else two; and of one
+# that is one group wide. So many sums are under way at once that none waits for the one before.
+_, _, FEATURES = (
+    cpu_target.target_context.codegen().magic_tuple()
+)  # what kernels are compiled, and cached, for
+FEW, MANY = (8 if "+avx512f" in FEATURES else 4), 8
 AS_IT_IS, POSITIVE, WHERE = range(3)
 
 
@@ -56,8 +62,8 @@ def product(a: Array, b: Array) -> Array:
     return found
 
 
-def _tile(rows: int, groups: int, kind: int) -> Any:
-    """A tile of the result, of so many rows and groups of columns.
+def _tile(rows: int, columns: int, kind: int) -> Any:
+    """A tile of the result, of so many rows and columns.
 
     POSITIVE: negative numbers become 0. WHERE: 0 where an array that lies like the result is not above 0.
     """
@@ -68,9 +74,9 @@ def _tile(rows: int, groups: int, kind: int) -> Any:
         a_next: Any, b: Any, b0: Any, b_row: Any, depth: Any, h: Any,
     ) -> Any:  # fmt: skip
         word, number = ir.IntType(64), ir.FloatType()
-        vector = ir.VectorType(number, LANES)
-        nowhere, zero = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0.0] * LANES)
-        first_lane = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        vector = ir.VectorType(number, columns)
+        nowhere, zero = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0.0] * columns)
+        first_lane = ir.Constant(ir.VectorType(ir.IntType(32), columns), [0] * columns)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             c, c0, c_row, s, s0, s_row, a, a0, a_row, a_next, b, b0, b_row, depth, h = range(15)
@@ -82,36 +88,30 @@ def _tile(rows: int, groups: int, kind: int) -> Any:
             def vector_at(place: Any, offset: Any) -> Any:
                 return builder.bitcast(builder.gep(place, [offset]), vector.as_pointer())
 
-            def at(row: int, by: int, group: int) -> Any:
-                return builder.add(builder.mul(arguments[by], word(row)), word(LANES * group))
+            def at(row: int, by: int) -> Any:
+                return builder.mul(arguments[by], word(row))
 
             def spread(value: Any) -> Any:
                 one = builder.insert_element(nowhere, value, ir.IntType(32)(0))
                 return builder.shuffle_vector(one, nowhere, first_lane)
 
             result, left, right, before = start(c, c0), start(a, a0), start(b, b0), start(s, s0)
-            cells = [(i, j) for i in range(rows) for j in range(groups)]
-            begun = [builder.load(vector_at(before, at(i, s_row, j)), align=4) for i, j in cells]
+            begun = [builder.load(vector_at(before, at(i, s_row)), align=4) for i in range(rows)]
             entry = builder.block
             head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
             builder.branch(head)
             builder.position_at_end(head)
             k = builder.phi(word)
-            sums = [builder.phi(vector) for _ in cells]
+            sums = [builder.phi(vector) for _ in range(rows)]
             builder.cbranch(builder.icmp_signed("<", k, arguments[depth]), body, done)
             builder.position_at_end(body)
-            line = builder.mul(k, arguments[b_row])
-            factors = [
-                builder.load(vector_at(right, builder.add(line, word(LANES * j))), align=4)
-                for j in range(groups)
-            ]
+            factors = builder.load(vector_at(right, builder.mul(k, arguments[b_row])), align=4)
             column, added = builder.mul(k, arguments[a_next]), []
             for i in range(rows):
                 place = builder.add(column, builder.mul(arguments[a_row], word(i)))
                 each = spread(builder.load(builder.gep(left, [place]), align=4))
-                for j in range(groups):
-                    product = builder.fmul(each, factors[j], flags=("contract",))
-                    added.append(builder.fadd(sums[groups * i + j], product, flags=("contract",)))
+                product = builder.fmul(each, factors, flags=("contract",))
+                added.append(builder.fadd(sums[i], product, flags=("contract",)))
             k.add_incoming(word(0), entry)
             k.add_incoming(builder.add(k, word(1)), body)
             for total, first, following in zip(sums, begun, added, strict=True):
@@ -119,14 +119,14 @@ def _tile(rows: int, groups: int, kind: int) -> Any:
                 total.add_incoming(following, body)
             builder.branch(head)
             builder.position_at_end(done)
-            for (i, j), total in zip(cells, sums, strict=True):
+            for i, total in enumerate(sums):
                 value = total
                 if kind == POSITIVE:  # what is not a number stays so
                     value = builder.select(builder.fcmp_unordered(">", total, zero), total, zero)
                 elif kind == WHERE:
-                    shown = builder.load(vector_at(start(h, c0), at(i, c_row, j)), align=4)
+                    shown = builder.load(vector_at(start(h, c0), at(i, c_row)), align=4)
                     value = builder.select(builder.fcmp_ordered(">", shown, zero), total, zero)
-                builder.store(value, vector_at(result, at(i, c_row, j)), align=4)
+                builder.store(value, vector_at(result, at(i, c_row)), align=4)
             return context.get_dummy_value()
 
         n = types.intp
@@ -135,10 +135,10 @@ def _tile(rows: int, groups: int, kind: int) -> Any:
     return tile
 
 
-_wide, _narrow = _tile(FEW, 2, AS_IT_IS), _tile(MANY, 1, AS_IT_IS)
-_wide_positive, _narrow_positive = _tile(FEW, 2, POSITIVE), _tile(MANY, 1, POSITIVE)
-_wide_where, _narrow_where = _tile(FEW, 2, WHERE), _tile(MANY, 1, WHERE)
-_wide_line, _narrow_line = _tile(1, 2, AS_IT_IS), _tile(1, 1, AS_IT_IS)
+_wide, _narrow = _tile(FEW, 2 * LANES, AS_IT_IS), _tile(MANY, LANES, AS_IT_IS)
+_wide_positive, _narrow_positive = _tile(FEW, 2 * LANES, POSITIVE), _tile(MANY, LANES, POSITIVE)
+_wide_where, _narrow_where = _tile(FEW, 2 * LANES, WHERE), _tile(MANY, LANES, WHERE)
+_wide_line, _narrow_line = _tile(1, 2 * LANES, AS_IT_IS), _tile(1, LANES, AS_IT_IS)
 
 
 @nb.njit(cache=True, nogil=True)

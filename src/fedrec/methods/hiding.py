@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec.core.compiled import part
 from fedrec.core.draws import laplace, normal
-from fedrec.core.entropy import FAST, F
+from fedrec.core.entropy import STEADY, F
 from fedrec.core.ragged import Ragged, run_ends
 from fedrec.core.rng import client_key
 from fedrec.core.slots import Array
@@ -44,7 +44,7 @@ def protect(
     return flat.reshape(values.shape)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _protect(values: Any, key: Any, first: int, clip: Any, noise: Any) -> None:
     """In place; the noise is that of the stream from ``first`` on."""
     for j in range(len(values)):
@@ -58,7 +58,7 @@ def _protect_lines(lines: Any, keys: Any, number: Any, clip: Any, noise: Any) ->
         _protect(lines[c], client_key(keys[c], number), 0, clip, noise)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _make_up(mean: Any, spread: Any, key: Any, first: int, out: Any) -> None:
     for j in range(len(out)):
         out[j] = normal(key, np.uint64(first + j))
@@ -66,7 +66,7 @@ def _make_up(mean: Any, spread: Any, key: Any, first: int, out: Any) -> None:
         out[j] = mean[j] + spread[j] * out[j]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _hide(
     indptr: Any, items: Any, rows: Any, scale: Any, n_items: int, keys: Any, clip: Any, noise: Any, out_ptr: Any,
     out_items: Any, out: Any,
@@ -97,7 +97,7 @@ def _hide(
             _protect(line, noise_key, k * dim, clip, noise)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _moments(rows: Any, scale: Any, mean: Any, spread: Any) -> None:
     """Mean and spread of each column, times a scale."""
     many = F(max(len(rows), 1))

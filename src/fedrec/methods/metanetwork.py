@@ -13,7 +13,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from fedrec.core.entropy import FAST, F
+from fedrec.core.entropy import STEADY, F
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Pull, Service
 from fedrec.core.madetables import MadeTables
@@ -21,6 +21,7 @@ from fedrec.core.products import product
 from fedrec.core.ragged import Ids
 from fedrec.core.serverstep import ServerAdam, moment_slots
 from fedrec.core.slots import Array, Arrays, Slot, normal, server
+from fedrec.core.sums import dot
 from fedrec.core.upload import Total, Upload
 
 # Which layer makes what of a client's model, from which hidden layer. The table's rows are another matter.
@@ -110,16 +111,14 @@ class Models(Service):
         return ServerAdam(float(held["spread"]) / 4).move(held, {"users": total.sums["users"]})
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _split(indptr: Any, rows: Any, weights: Any, left: Any, right: Any, d_left: Any, d_right: Any) -> None:
     """Gradients y of rows l R into those of both factors, times the client's weight: ∂l = y Rᵀ, ∂R = Σ l yᵀ."""
     rank, dim = right.shape[1], right.shape[2]
     for c in range(len(weights)):
         for k in range(indptr[c], indptr[c + 1]):
             for r in range(rank):
-                total, factor = F(0), left[k, r] * weights[c]
-                for j in range(dim):
-                    total += rows[k, j] * right[c, r, j]
-                d_left[k, r] = total * weights[c]
+                factor = left[k, r] * weights[c]
+                d_left[k, r] = dot(rows[k], right[c, r]) * weights[c]
                 for j in range(dim):
                     d_right[c, r, j] += factor * rows[k, j]

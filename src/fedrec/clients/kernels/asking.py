@@ -10,14 +10,14 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from fedrec.core.factors import FASTMATH
+from fedrec.core.entropy import FAST
 from fedrec.core.prefetch import prefetch
 from fedrec.core.rounding import NOT, Added, add_multiple, how_rounded, largest
 
 ONE = np.float32(1)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=FAST)
 def ask(
     users: Any, starts: Any, indptr: Any, items: Any, table: Any, w: Any, alpha: Any, asked: Any, loss: Any
 ) -> None:

@@ -20,7 +20,7 @@ from fedrec.clients.kernels.attention_step import (
 )
 from fedrec.clients.kernels.distinct import FAR_APART, draw_rows, make_drawn
 from fedrec.core.compiled import part
-from fedrec.core.entropy import FAST, F, sigmoid_softplus
+from fedrec.core.entropy import STEADY, F, sigmoid_softplus
 from fedrec.core.ragged import Ids
 from fedrec.core.slots import Array
 from fedrec.data.clients import Histories
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
     vectors: Array
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _slopes(
     rows: Any, met: Any, positive: Any, n: int, vector: Any, bias: Any, x: Any, s: Any, r: Any, dv: Any
 ) -> Any:
@@ -71,7 +71,7 @@ def _slopes(
     return (dot(s, met) - dot(x, positive)) * scale, total_of(r)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def train_shard(
     histories: Histories,
     users: Ids,

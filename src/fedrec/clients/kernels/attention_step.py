@@ -27,6 +27,7 @@ import numpy as np
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, exp_negative
 from fedrec.core.slots import Array
+from fedrec.core.sums import dot, total_of
 
 SLOPE = F(0.2)  # of a leaky ReLU below 0
 
@@ -88,29 +89,13 @@ def _slope(x: Any) -> Any:
     return F(1) if x > F(0) else SLOPE
 
 
-@part(fastmath=FAST, error_model="numpy")
-def dot(a: Any, b: Any) -> Any:
-    total = F(0)
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
-
-
-@part(fastmath=FAST, error_model="numpy")
-def total_of(x: Any) -> Any:
-    total = F(0)
-    for value in x:
-        total += value
-    return total
-
-
 @part(fastmath=STEADY, error_model="numpy")
 def add(to: Any, factor: Any, x: Any) -> None:
     for j in range(len(to)):
         to[j] += factor * x[j]
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _through(x: Any, weight: Any, out: Any) -> None:
     """xW."""
     out[:] = F(0)
@@ -118,7 +103,7 @@ def _through(x: Any, weight: Any, out: Any) -> None:
         add(out, x[i], weight[i])
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _hear(q: Any, a: Any, b: Any, links: Any, alpha: Any) -> Any:
     """The attention of an item: fills α_ok in, returns α_o0 and t_o."""
     top = _leaky(q + a)
@@ -129,16 +114,14 @@ def _hear(q: Any, a: Any, b: Any, links: Any, alpha: Any) -> Any:
     for k in range(len(b)):
         weight = exp_negative(min(_leaky(q + b[k]) - top, F(0)))
         alpha[k] = weight if links[k] > F(0) else F(0)
-    for k in range(len(b)):
-        total += alpha[k]
-        told += alpha[k] * b[k]
+    total, told = total + total_of(alpha), told + dot(alpha, b)
     scale = F(1) / total
     for k in range(len(b)):
         alpha[k] *= scale
     return alone * scale, told * scale
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def propagate(layer: Layer, user: Any, rows: Any, own: Any, nearby: Any, links: Any, h: Heard) -> None:
     """The user after the layer, as ``h.vector``; ``own`` says which rows are of the client's items."""
     for i in range(len(user)):
@@ -178,7 +161,7 @@ def _answer_back(q: Any, b: Any, c: Any, alpha: Any, beta: Any, g: Any, mean: An
         p[k] = alpha[k] * (beta * c[k] + (g * b[k] - mean)) * _slope(q + b[k])
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def pull_back(
     layer: Layer, user: Any, rows: Any, own: Any, nearby: Any, dv: Any, h: Heard, d_layer: Layer, d_user: Any,
     d_rows: Any,

@@ -14,13 +14,14 @@ import numba as nb
 import numpy as np
 
 from fedrec.core.compiled import part
-from fedrec.core.factors import FASTMATH
+from fedrec.core.entropy import FAST, STEADY
+from fedrec.core.sums import dot
 
 TOLERANCE = np.float32(5e-7)  # of a vector's length; its error is no larger
 MOST = 1000  # steps; more than rounding can cost at any sensible confidence
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=STEADY)
 def solve_block(
     users: Any, indptr: Any, items: Any, ages: Any, by_age: Any,
     rotated: Any, values: Any, prior: Any, vectors: Any, alpha: Any, lam: Any, scale: Any, out: Any,
@@ -58,28 +59,28 @@ def solve_block(
         np.dot(vectors, left, out[c])
 
 
-@part(fastmath=FASTMATH)
+@part(fastmath=STEADY)
 def _descend(x: Any, a: Any, left: Any, w: Any, work: Any) -> None:
     """(I + aXᵀX) w = left; what is left of it is used up."""
     p, q = work[0], work[1]
     for k in range(len(w)):
         w[k] = 0
         p[k] = left[k]
-    size, length = _dot(left, left), np.float32(0)
+    size, length = dot(left, left), np.float32(0)
     for _ in range(MOST):
         if size <= TOLERANCE * TOLERANCE * length:
             return
         _apply(x, a, p, q)
-        step = size / _dot(p, q)
+        step = size / dot(p, q)
         for k in range(len(w)):
             w[k] += step * p[k]
             left[k] -= step * q[k]
-        before, size, length = size, _dot(left, left), _dot(w, w)
+        before, size, length = size, dot(left, left), dot(w, w)
         for k in range(len(w)):
             p[k] = left[k] + size / before * p[k]
 
 
-@part(fastmath=FASTMATH)
+@part(fastmath=FAST)
 def _apply(x: Any, a: Any, p: Any, q: Any) -> None:
     """q = p + a Σ (x_r·p) x_r, four rows at a time: p and q are then read a quarter as often."""
     n, d = len(x), len(p)
@@ -97,14 +98,6 @@ def _apply(x: Any, a: Any, p: Any, q: Any) -> None:
         for k in range(d):
             q[k] += s0 * x0[k] + s1 * x1[k] + s2 * x2[k] + s3 * x3[k]
     for r in range(n - n % 4, n):
-        s0 = a * _dot(x[r], p)
+        s0 = a * dot(x[r], p)
         for k in range(d):
             q[k] += s0 * x[r, k]
-
-
-@part(fastmath=FASTMATH)
-def _dot(one: Any, other: Any) -> Any:
-    total = np.float32(0)
-    for k in range(len(one)):
-        total += one[k] * other[k]
-    return total

@@ -18,7 +18,7 @@ from fedrec.clients.kernels.distinct import draw_rows, make_drawn
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
 from fedrec.core.compiled import part
-from fedrec.core.entropy import FAST, STEADY, F
+from fedrec.core.entropy import STEADY, F
 from fedrec.core.federated import Phase, weights_by
 from fedrec.core.kernel import Generated
 from fedrec.core.messages import Broadcast
@@ -160,7 +160,7 @@ def _rows(left: Any, right: Any, start: int, count: int, e: Any) -> None:
                 e[k, j] += factor * right[r, j]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _gradients(
     net: Net, indptr: Any, left: Any, right: Any, theta: Any, labels: Any, shares: Any, rows: Any, loss: Any,
     finite: Any,

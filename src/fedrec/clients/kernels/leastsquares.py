@@ -22,13 +22,15 @@ from fedrec.clients.kernels.conjugate import solve_block
 from fedrec.clients.kernels.nextitem import NextItems
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
-from fedrec.core.factors import FASTMATH, Factors
+from fedrec.core.entropy import STEADY
+from fedrec.core.factors import Factors
 from fedrec.core.federated import Phase
 from fedrec.core.kernel import Bounded, LeastSquares
 from fedrec.core.messages import Broadcast
 from fedrec.core.ragged import Ids, run_ends
 from fedrec.core.recency import aims
 from fedrec.core.slots import Array, Arrays
+from fedrec.core.sums import dot
 from fedrec.core.upload import Total, Upload, summed
 
 EACH = 10  # positives' worth of work that every client costs, whatever its size
@@ -262,7 +264,7 @@ class LeastSquaresClients:
             return self._basis
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=STEADY)
 def _add_corrections(
     users: Any, finite: Any, indptr: Any, items: Any, table: Any, w: Any, alpha: Any,
     sums: Any, senders: Any, loss: Any,
@@ -275,9 +277,7 @@ def _add_corrections(
             continue
         left = np.float32(0)
         for j in items[indptr[users[c]] : indptr[users[c] + 1]]:
-            score = np.float32(0)
-            for k in range(d):
-                score += table[j, k] * w[c, k]
+            score = dot(table[j], w[c])
             ask = alpha * score - (one + alpha)
             for k in range(d):
                 sums[j, k] += ask * w[c, k]

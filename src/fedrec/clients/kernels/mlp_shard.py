@@ -15,7 +15,7 @@ from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back,
 from fedrec.clients.kernels.mlp_step import Own, Room, Rule, make_room, step, weigh
 from fedrec.clients.kernels.shard import FULL, Streams
 from fedrec.core.compiled import part
-from fedrec.core.entropy import FAST, F
+from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.network import TILE, Net, forward, prepare
 from fedrec.core.prefetch import AHEAD, prefetch
 from fedrec.core.products import spot
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
     spent: NDArray[np.int64]  # ticks of training and of ranking
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def train_client(
     net: Net, own: Own, slots: Any, positives: int, per_positive: int, rule: Rule, streams: Streams, client: Any,
     room: Room, chosen: Any, order: Any, rows: Any, y: Any, by_age: Any, beside: Beside | None,
@@ -112,7 +112,7 @@ def train_client(
     return loss
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _begin(own: Own, model: Model, c: int, items: Any) -> None:
     """The client's arrays as it has them before it trains."""
     private = model.private.shape[1]
@@ -152,7 +152,7 @@ def _sum(own: Own, rows: int) -> Any:
     return total
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _add_moves(sums: Any, table: Any, own: Any, items: Any, weight: Any) -> None:
     for row in range(len(items)):
         item = items[row]
@@ -161,7 +161,7 @@ def _add_moves(sums: Any, table: Any, own: Any, items: Any, weight: Any) -> None
             sums[item, j] += weight * (own[row, j] - table[item, j])
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _end(own: Own, model: Model, c: int, items: Any, out: Outcome) -> None:
     """Keep what was trained, and add the moves of the shared part to the sums."""
     private, weight = model.private.shape[1], model.weights[c]
@@ -177,7 +177,7 @@ def _end(own: Own, model: Model, c: int, items: Any, out: Outcome) -> None:
     _add_moves(out.f, model.f, own.f, items, weight)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _score(
     net: Net, own: Own, model: Model, place: Any, base: int, line: Any, room: Room, scores: Any
 ) -> None:
@@ -199,7 +199,7 @@ def _score(
             scores[start + k] = room.memory.logits[k]
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _keep(own: Own, model: Model, c: int, items: Any, place: Any, base: int, bits: Any, out: Outcome) -> None:
     """The client's rows in the order of their items, and how far its shared part moved."""
     start = out.kept_ptr[c]
@@ -217,7 +217,7 @@ def _keep(own: Own, model: Model, c: int, items: Any, place: Any, base: int, bit
         out.kept_theta[c, i] = own.theta[spot(private, i)] - model.theta[spot(private, i)]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def train_shard(
     net: Net, histories: Histories, users: Ids, streams: Streams, model: Model, rule: Rule, out: Outcome,
     mixing: Mixing | None = None,
@@ -300,7 +300,7 @@ def train_shard(
     return sent  # type: ignore[return-value]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def score_lines(net: Net, model: Model, own_e: Any, own_f: Any, items: Any, out: Any) -> None:
     """Scores of a line of items per client, or of the whole catalogue where ``items`` is empty.
 

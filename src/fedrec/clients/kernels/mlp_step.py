@@ -14,6 +14,7 @@ from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.network import NO, TILE, Memory, Net, gradient, make_memory, prepare, sensitivity
 from fedrec.core.products import spot
 from fedrec.core.slots import Array
+from fedrec.core.sums import squared_length
 
 TINY = F(1e-12)  # as wrap.gel has it
 VECTORS, LAYERS, ROWS = range(3)
@@ -77,7 +78,7 @@ def make_room(net: Net, sums: int, batch: int) -> Room:
     )  # fmt: skip
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _gather(table: Any, sums: Any, factor: Any, rows: Any, out: Any) -> None:
     """Rows of a batch, moved by ``factor`` along their gradients."""
     width = table.shape[1]
@@ -89,7 +90,7 @@ def _gather(table: Any, sums: Any, factor: Any, rows: Any, out: Any) -> None:
                 out[spot(k * width, j)] += factor * sums[rows[k], j]
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _scatter(table: Any, rows: Any, g: Any, factor: Any) -> None:
     """Add multiples of the samples' gradients to their rows."""
     width = table.shape[1]
@@ -98,7 +99,7 @@ def _scatter(table: Any, rows: Any, g: Any, factor: Any) -> None:
             table[rows[k], j] += factor * g[spot(k * width, j)]
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _move_rows(table: Any, sums: Any, rows: Any, g: Any, rate: Any) -> None:
     """Move each row once, by all its samples: where the move is the gradient that is sent, it is rounded once.
 
@@ -125,15 +126,13 @@ def _length(sums: Any, rows: Any, seen: Any) -> Any:
     return total
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _perturb(theta: Any, g: Any, first: int, end: int, radius: Any, squares: Any, there: Any) -> Any:
     """θ with a part moved by ``radius`` along its gradient; ``squares`` are those of its rows.
 
     Returns how far, in gradients.
     """
-    for i in range(first, end):
-        squares += g[i] * g[i]
-    factor = radius / (np.sqrt(squares) + TINY)
+    factor = radius / (np.sqrt(squares + squared_length(g[first:end])) + TINY)
     for i in range(len(theta)):
         there[i] = theta[i]
     for i in range(first, end):
@@ -141,7 +140,7 @@ def _perturb(theta: Any, g: Any, first: int, end: int, radius: Any, squares: Any
     return factor
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _adam(net: Net, own: Own, g: Any, rates: Any, terms: Any) -> None:
     """A step of Adam (Kingma & Ba, ICLR 2015) of the vectors that have a rate."""
     beta1, beta2, epsilon = F(terms[0]), F(terms[1]), F(terms[2])
@@ -168,7 +167,7 @@ def _mix(table: Any, fixed: Any, a: Any, rows: Any, out: Any) -> None:
             out[spot(k * width, j)] = a * table[rows[k], j] + (F(1) - a) * fixed[rows[k], j]
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def weigh(net: Net, own: Own, rows: Any, batch: int, beside: Beside, room: Room) -> Any:
     """a over some samples, in batches of so many."""
     if beside.share >= F(0):
@@ -186,7 +185,7 @@ def weigh(net: Net, own: Own, rows: Any, batch: int, beside: Beside, room: Room)
     return balanced(k_local, k_fixed, beside.share)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def step(
     net: Net, own: Own, rows: Any, y: Any, rule: Rule, phase: int, room: Room, beside: Beside | None, wanted: bool,
 ) -> Any:  # fmt: skip

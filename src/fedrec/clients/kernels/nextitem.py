@@ -11,7 +11,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec.core.factors import FASTMATH
+from fedrec.core.entropy import STEADY
 from fedrec.core.kernel import NextItem
 from fedrec.core.prefetch import prefetch
 from fedrec.core.ragged import Ids, Ragged
@@ -89,7 +89,7 @@ def unit_rows(table: Any, shortest: Any) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH, inline="always")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, inline="always")
 def _step(row: Any, decays: Any, phi: Any) -> None:
     """One more item: φ ← γ φ + (1 − γ) v for each γ."""
     d = len(row)
@@ -101,7 +101,7 @@ def _step(row: Any, decays: Any, phi: Any) -> None:
             phi[at + k] = keep * phi[at + k] + take * row[k]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH, inline="always")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, inline="always")
 def _move(row: Any, decays: Any, soon: Any, phi: Any, lately: Any, follower: Any) -> None:
     """One more item, and what came next after it, in one go over all features."""
     d = len(row)
@@ -123,7 +123,7 @@ def _move(row: Any, decays: Any, soon: Any, phi: Any, lately: Any, follower: Any
     follower[-1] += lately[-1]
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=STEADY)
 def _walk(
     users: Any, indptr: Any, history: Any, table: Any, decays: Any, soon: Any, most: int, followers: Any,
     chosen: Any, last: Any,
@@ -152,7 +152,7 @@ def _walk(
     return used
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH)
+@nb.njit(cache=True, nogil=True, fastmath=STEADY)
 def _last(users: Any, indptr: Any, history: Any, table: Any, decays: Any, out: Any) -> None:
     for c in range(len(users)):
         mine = history[indptr[users[c]] : indptr[users[c] + 1]]

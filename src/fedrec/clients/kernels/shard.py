@@ -19,12 +19,13 @@ from fedrec.clients.kernels.mixing import Beside, Mixing, make_beside, put_back,
 from fedrec.clients.kernels.steps import step
 from fedrec.clients.kernels.steps_mixed import step_mixed, weigh
 from fedrec.core.compiled import part
-from fedrec.core.entropy import FAST, F
+from fedrec.core.entropy import STEADY, F
 from fedrec.core.prefetch import AHEAD, prefetch
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
 from fedrec.core.rounding import Added, add_moves, largest
 from fedrec.core.slots import Array
+from fedrec.core.sums import dot, total_of
 from fedrec.data.clients import Histories
 from fedrec.data.negatives import fill_order, fill_samples, make_free, positive_of, sample_count
 from fedrec.data.samples import choose_part
@@ -97,7 +98,7 @@ class Scratch(NamedTuple):
     sums: Array
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def train_client(
     table: Any, slots: Any, n: int, positives: int, per_positive: int, w: Any, b: Any, rule: Rule, streams: Streams,
     client: Any, scratch: Scratch, beside: Beside | None,
@@ -151,7 +152,7 @@ def train_client(
     return loss
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def train_shard(
     histories: Histories, users: Ids, streams: Streams, model: Model, rule: Rule, out: Outcome,
     mixing: Mixing | None = None,
@@ -218,13 +219,7 @@ def train_shard(
             table, slots, n, len(positives), per_positive, w, b, rule, streams, key, scratch, beside
         )
         out.losses[c] = loss
-        check = loss
-        for j in range(dim):
-            check += w[j]
-        check += b[0]
-        for row in range(rows):
-            for j in range(dim):
-                check += table[row, j]
+        check = loss + b[0] + total_of(w) + total_of(table[:rows].reshape(-1))
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
         out.finite[c] = abs(check) < F(np.inf) and abs(loss) < F(WILD)
         if out.finite[c]:
@@ -257,14 +252,7 @@ def train_shard(
             for k in range(lines.shape[1]):
                 item = max(lines[c, k], 0)
                 at = place[item] - base
-                total = b[0]
-                if at >= 0:
-                    for j in range(dim):
-                        total += table[at, j] * w[j]
-                else:
-                    for j in range(dim):
-                        total += items_table[item, j] * w[j]
-                out.scores[c, k] = total
+                out.scores[c, k] = b[0] + (dot(table[at], w) if at >= 0 else dot(items_table[item], w))
         if len(out.kept_ptr):
             start = out.kept_ptr[c]
             out.kept_ptr[c + 1] = start + rows

@@ -17,7 +17,7 @@ from fedrec.clients.kernels.ascending import ascending, make_bits
 from fedrec.clients.kernels.kept import Kept, lay_over
 from fedrec.clients.kernels.steps_additive import step
 from fedrec.core.compiled import part
-from fedrec.core.entropy import FAST, F
+from fedrec.core.entropy import FAST, STEADY, F
 from fedrec.core.prefetch import AHEAD, prefetch
 from fedrec.core.ragged import Ids
 from fedrec.core.recency import fill_weights
@@ -95,7 +95,7 @@ class Scratch(NamedTuple):
     g: Array
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def train_client(
     c: Any, d: Any, count: int, slots: Any, n: int, positives: int, per_positive: int, w: Any, b: Any, numbers: Numbers,
     order_key: Any, client: Any, scratch: Scratch,
@@ -156,7 +156,7 @@ def train_client(
     return loss
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _decay_others(c: Any, d: Any, count: int, where: Any, numbers: Any, fade: float) -> None:
     """Weight decay of the client's rows that are not in the batch."""
     of_c = F(1 - numbers.lr_common * fade * numbers.weight_decay)
@@ -168,7 +168,7 @@ def _decay_others(c: Any, d: Any, count: int, where: Any, numbers: Any, fade: fl
                 d[row, j] *= of_d
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def train_additive(
     histories: Histories, users: Ids, neg_key: np.uint64, order_key: np.uint64, model: Model, kept: Kept,
     numbers: Numbers, out: Outcome,

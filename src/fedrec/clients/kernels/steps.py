@@ -13,6 +13,7 @@ import numpy as np
 
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
+from fedrec.core.sums import squared_length
 
 
 @part(fastmath=FAST, error_model="numpy")
@@ -47,14 +48,14 @@ def residuals_and_loss(x: Any, y: Any, r: Any, scale: Any, terms: Any) -> Any:
     return steady_sum(terms, 0, len(y))
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def weigh(r: Any, weights: Any) -> None:
     """Residuals times the weights of their samples, where there are some."""
     for k in range(len(weights)):
         r[k] *= weights[k]
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def vector_gradient(table: Any, rows: Any, r: Any, g: Any) -> Any:
     """g = Σ r_k e_k; returns Σ r_k."""
     g[:] = F(0)
@@ -67,7 +68,7 @@ def vector_gradient(table: Any, rows: Any, r: Any, g: Any) -> Any:
     return total
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def move_rows(table: Any, rows: Any, r: Any, lr: Any, w: Any) -> None:
     """e_k ← e_k − lr·r_k·w."""
     for k in range(len(rows)):
@@ -76,19 +77,16 @@ def move_rows(table: Any, rows: Any, r: Any, lr: Any, w: Any) -> None:
             table[row, j] -= c * w[j]
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def sharpen_vector(
     table: Any, rows: Any, y: Any, weights: Any, x: Any, g: Any, gb: Any, radius: Any, r: Any, scale: Any
 ) -> Any:
     """The gradient in (w, b) at (w, b) + radius·(g, gb)/‖(g, gb)‖, written over g; returns that in b."""
-    norm = gb * gb
-    for j in range(len(g)):
-        norm += g[j] * g[j]
-    norm = np.sqrt(norm) + F(1e-12)
+    share = radius / (np.sqrt(gb * gb + squared_length(g)) + F(1e-12))
     moved, along = np.empty(len(x), F), np.empty(len(g), F)
     for j in range(len(g)):  # loops: an expression of arrays takes longer to compile
-        along[j] = g[j] * (radius / norm)
-    logits(table, rows, along, gb * (radius / norm), moved)
+        along[j] = g[j] * share
+    logits(table, rows, along, gb * share, moved)
     for k in range(len(x)):
         moved[k] += x[k]
     residuals(moved, y, r, scale)
@@ -96,16 +94,14 @@ def sharpen_vector(
     return vector_gradient(table, rows, r, g)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: Any, scale: Any) -> None:
     """Residuals at rows moved by radius along their gradient; r holds those at the rows as they are.
 
     A row's gradient is s·w with s the sum of its samples' residuals, so ‖gradient‖ = ‖s‖·‖w‖, and its
     samples' logits move by radius·s·‖w‖/‖s‖. ``sums`` is scratch, zero before and after.
     """
-    length = F(0)
-    for j in range(len(w)):
-        length += w[j] * w[j]
+    length = squared_length(w)
     for k in range(len(rows)):
         sums[rows[k]] += r[k]
     squares = F(0)
@@ -120,7 +116,7 @@ def sharpen_rows(rows: Any, y: Any, x: Any, w: Any, radius: Any, r: Any, sums: A
     residuals(moved, y, r, scale)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def step(
     table: Any, rows: Any, y: Any, weights: Any, w: Any, b: Any, lr_vector: Any, lr_rows: Any, in_turn: bool,
     radius_vector: Any, radius_rows: Any, x: Any, r: Any, terms: Any, g: Any, sums: Any,

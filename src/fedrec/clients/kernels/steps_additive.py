@@ -18,7 +18,7 @@ from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus, steady_sum
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _add_rows(c: Any, d: Any, rows: Any, s: Any, g: Any) -> Any:
     """g += Σ s_k (c_k + d_k); returns Σ s_k."""
     total = F(0)

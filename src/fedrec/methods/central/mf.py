@@ -13,10 +13,12 @@ import numpy as np
 from pydantic import Field
 
 from fedrec.core.compiled import part
-from fedrec.core.factors import FASTMATH, Factors
+from fedrec.core.entropy import STEADY
+from fedrec.core.factors import Factors
 from fedrec.core.ragged import Ragged
 from fedrec.core.settings import Search
 from fedrec.core.slots import Arrays, Catalog, Slot, normal, server, zeros
+from fedrec.core.sums import dot
 from fedrec.data.passes import Pass
 from fedrec.methods.central.base import CentralInRounds
 
@@ -67,7 +69,7 @@ class MF(CentralInRounds):
         return Factors(w[:, : self.dim], v[:, : self.dim], w[:, self.dim])
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _one_pass(
     users: Any, items: Any, labels: Any, w: Any, w_m: Any, w_v: Any, v: Any, v_m: Any, v_v: Any,
     t: int, batch: int, lr: float, l2: float,
@@ -83,9 +85,7 @@ def _one_pass(
         n_w = n_v = 0
         for s in range(start, end):
             u, i, y = users[s], items[s], labels[s]
-            x = w[u, d]
-            for k in range(d):
-                x += w[u, k] * v[i, k]
+            x = w[u, d] + dot(w[u, :d], v[i, :d])
             total += max(x, np.float32(0)) - x * y + np.log1p(np.exp(-abs(x)))
             g = (np.float32(1) / (np.float32(1) + np.exp(-x)) - y) / np.float32(end - start)
             if not seen_w[u]:
@@ -106,7 +106,7 @@ def _one_pass(
     return t, total / len(users)
 
 
-@part(fastmath=FASTMATH, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _adam(
     x: Any, m: Any, v: Any, g: Any, seen: Any, rows: Any, width: int, t: int, lr: float, l2: float
 ) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedrec.core.compiled import part
-from fedrec.core.entropy import FAST, F
+from fedrec.core.entropy import STEADY, F
 from fedrec.core.layers import mlp_names, mlp_slots
 from fedrec.core.network import TILE, Net, forward, gradient, make_memory, make_net, places, prepare
 from fedrec.core.ragged import Ragged
@@ -118,7 +118,7 @@ class Network:
         return out
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _one_pass(
     net: Net, users: Any, items: Any, labels: Any, w: Any, w_m: Any, w_v: Any, v: Any, v_m: Any, v_v: Any,
     theta: Any, theta_m: Any, theta_v: Any, t: int, batch: int, lr: float, l2: float,
@@ -155,7 +155,7 @@ def _one_pass(
     return t, total / len(users)
 
 
-@part(fastmath=FAST, error_model="numpy")
+@part(fastmath=STEADY, error_model="numpy")
 def _adam(x: Any, m: Any, v: Any, g: Any, t: int, lr: float, l2: float) -> None:
     """One step; the gradient is taken back to zero."""
     b1, b2, decay = F(BETA1), F(BETA2), F(l2)
@@ -168,7 +168,7 @@ def _adam(x: Any, m: Any, v: Any, g: Any, t: int, lr: float, l2: float) -> None:
         g[k] = F(0)
 
 
-@nb.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@nb.njit(cache=True, nogil=True, fastmath=STEADY, error_model="numpy")
 def _score(net: Net, theta: Any, w: Any, v: Any, users: Any, items: Any, out: Any) -> None:
     """Scores of a line of items for each user (-1 is padding), of all items where there are no lines."""
     dim, row = w.shape[1], net.row_stride
