@@ -63,26 +63,26 @@ def test_one_that_is_called_would_be_found() -> None:
 ALLOWED = {"steps_additive.step", "conjugate._apply", "roofline._multiply_add"}
 
 
-def writing_loops(function: ast.AST) -> list[ast.For]:
-    """Innermost loops that compute what they write to an array."""
+LOOPS = ast.For | ast.While
+
+
+def writing_loops(function: ast.AST) -> list[ast.AST]:
+    """Innermost loops that write to an array what is no constant."""
     return [
         loop
         for loop in ast.walk(function)
-        if isinstance(loop, ast.For)
-        and not any(isinstance(inner, ast.For) for line in loop.body for inner in ast.walk(line))
-        and any(computes_an_entry(line) for line in ast.walk(loop))
+        if isinstance(loop, LOOPS)
+        and not any(isinstance(inner, LOOPS) for line in loop.body for inner in ast.walk(line))
+        and any(writes(line) for line in ast.walk(loop))
     ]
 
 
-def computes_an_entry(line: ast.AST) -> bool:
-    if isinstance(line, ast.AugAssign):
-        return isinstance(line.target, ast.Subscript)
-    if not isinstance(line, ast.Assign):
+def writes(line: ast.AST) -> bool:
+    if not isinstance(line, ast.Assign | ast.AugAssign):
         return False
-    entries = [
-        part for target in line.targets for part in ast.walk(target) if isinstance(part, ast.Subscript)
-    ]
-    return bool(entries) and any(isinstance(part, ast.BinOp) for part in ast.walk(line.value))
+    targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+    entries = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Subscript)]
+    return bool(entries) and not isinstance(line.value, ast.Constant)
 
 
 @pytest.mark.parametrize("path", TREES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -14,5 +14,5 @@ def part(**options: Any) -> Any:
 
     What is not said about its arithmetic is said here: numba would give it that of whoever calls it first.
     """
-    options.setdefault("fastmath", False)
+    options = {"fastmath": False, "error_model": "numpy"} | options
     return nb.njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from fedrec.core.sums import dot
 
-# Without nnan and ninf: those turn an overflow into a wrong rank.
-
 
 @dataclass(frozen=True, eq=False)
 class Factors:

@@ -18,7 +18,7 @@ class Recency(NamedTuple):
 ALIKE = Recency(0.0, 1.0)
 
 
-@nb.njit(cache=True, nogil=True)
+@nb.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")  # not those of who calls it first
 def fill_weights(half_life: float, floor: float, out: Any) -> None:
     """The weights of a history, oldest first. Their mean is 1, so that learning rates keep their meaning."""
     total = 0.0

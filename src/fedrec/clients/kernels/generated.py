@@ -26,6 +26,7 @@ from fedrec.core.network import TILE, Net, gradient, make_memory, make_net, plac
 from fedrec.core.ragged import Ids, Ragged
 from fedrec.core.rng import stream
 from fedrec.core.slots import Array, Arrays
+from fedrec.core.sums import total_of
 from fedrec.core.upload import Upload, summed
 from fedrec.data.clients import Histories
 from fedrec.data.negatives import NEGATIVES
@@ -189,11 +190,10 @@ def _gradients(
         for k in range(end - start):
             for j in range(net.row):
                 rows[start + k, j] = lines[k, j]
-            for j in range(net.row):
-                check += lines[k, j]
+            check += total_of(lines[k, : net.row])
         for i in range(net.size):
             theta[c, i] = g[i]
-            check += g[i]
+        check += total_of(g)
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
         finite[c] = abs(check) < F(np.inf)
 

@@ -264,7 +264,7 @@ def train_additive(
 
 @part()
 def _is_finite(loss: Any, w: Any, b: Any, c: Any, d: Any) -> bool:
-    # np.isfinite asks whether x − x is a number, which fastmath (a callee inherits it) folds to 0.
+    # np.isfinite asks whether x − x is a number, which fastmath may fold to 0.
     return bool(abs(loss + b[0] + _total(w, c, d)) < F(np.inf) and abs(loss) < F(WILD))
 
 

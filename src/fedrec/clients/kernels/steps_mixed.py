@@ -16,6 +16,7 @@ from fedrec.clients.kernels.redundancy import correlate, lessen
 from fedrec.clients.kernels.steps import logits, move_rows, residuals_and_loss, vector_gradient
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, STEADY, F, sigmoid_softplus
+from fedrec.core.sums import squared_length
 
 
 @part(fastmath=FAST, error_model="numpy")
@@ -37,9 +38,7 @@ def _mixed_logits(table: Any, rows: Any, w: Any, b: Any, beside: Beside, x: Any)
     logits(beside.e, rows, w, b[0], other)
     a = beside.share
     if a < F(0):
-        squares = F(0)
-        for j in range(len(w)):
-            squares += w[j] * w[j]
+        squares = squared_length(w)
         a = balanced(squares * _squared_slopes(x), squares * _squared_slopes(other), a)
     for k in range(len(rows)):
         x[k] = a * x[k] + (F(1) - a) * other[k]
@@ -49,9 +48,8 @@ def _mixed_logits(table: Any, rows: Any, w: Any, b: Any, beside: Beside, x: Any)
 @part(fastmath=STEADY, error_model="numpy")
 def weigh(table: Any, rows: Any, w: Any, b: Any, batch: int, beside: Beside, x: Any) -> None:
     """a over all samples of a pass."""
-    k_local = k_fixed = squares = F(0)
-    for j in range(len(w)):
-        squares += w[j] * w[j]
+    k_local = k_fixed = F(0)
+    squares = squared_length(w)
     for start in range(0, len(rows), batch):
         some = rows[start : start + batch]
         mine = x[: len(some)]
