@@ -42,9 +42,9 @@ def test_both_presets_speak_of_the_same_settings(method: str) -> None:
 def test_a_wrapped_method_takes_its_bases_preset_unless_it_has_one() -> None:
     for name in METHODS:
         preset(name, "honest")
-    lr = preset("fedmf", "honest").settings["fedmf.lr"]
+    lr = preset("fedncf", "honest").settings["fedncf.lr"]
     for wrapper in (w for w in WRAPPERS if w != "dualper"):
-        assert preset(f"fedmf+{wrapper}", "honest").settings["fedmf.lr"] == lr
+        assert preset(f"fedncf+{wrapper}", "honest").settings["fedncf.lr"] == lr
     one, other = (
         {name.partition(".")[2]: value for name, value in preset(method, "honest").settings.items()}
         for method in ("pfedrec", "fedmf+dualper")
@@ -55,52 +55,52 @@ def test_a_wrapped_method_takes_its_bases_preset_unless_it_has_one() -> None:
 
 
 def test_the_protocol_chooses_and_a_result_says_it(small: Interactions) -> None:
-    honest, paper = preset("fedmf", "honest").settings["fedmf.lr"], 0.1
+    honest, paper = preset("fedncf", "honest").settings["fedncf.lr"], 15.0
     assert honest != paper
     for protocol, name, lr in (
         ("strict", "honest", honest),
         ("next", "honest", honest),
         ("paper", "paper", paper),
     ):
-        config = described("fedmf", small, protocol).config
-        assert (config.preset, config.settings["fedmf.lr"]) == (name, lr)
-    assert described("fedmf", small, STRICT.with_(candidates=9)).config.preset == "honest"
-    assert described("fedmf", small, preset="paper").config.settings["fedmf.lr"] == paper
-    assert described(make("fedmf"), small).config.preset is None
-    run = fedrec.run("fedmf", small, rounds=1, settings={"dim": 4, "lr": 0.5})
-    assert (run.result["preset"], run.result["preset_changed"]) == ("honest", ["fedmf.dim", "fedmf.lr"])
-    assert run.config.settings["fedmf.eta"] == preset("fedmf", "honest").settings["fedmf.eta"]
+        config = described("fedncf", small, protocol).config
+        assert (config.preset, config.settings["fedncf.lr"]) == (name, lr)
+    assert described("fedncf", small, STRICT.with_(candidates=9)).config.preset == "honest"
+    assert described("fedncf", small, preset="paper").config.settings["fedncf.lr"] == paper
+    assert described(make("fedncf"), small).config.preset is None
+    run = fedrec.run("fedncf", small, rounds=1, settings={"dim": 4, "lr": 0.5})
+    assert (run.result["preset"], run.result["preset_changed"]) == ("honest", ["fedncf.lr"])
+    assert run.config.settings["fedncf.eta"] == preset("fedncf", "honest").settings["fedncf.eta"]
 
 
 def test_what_makes_no_sense_is_one_sentence(small: Interactions) -> None:
     refused = {
         "unknown preset 'hones'": {"preset": "hones"},
-        "preset honest of fedmf has fedmf.lr=": {"preset": "honest", "settings": {"lr": 0.7}},
+        "preset honest of fedncf has fedncf.lr=": {"preset": "honest", "settings": {"lr": 0.7}},
         "protocol 'mine' is one of your own": {"protocol": STRICT.with_(name="mine")},
         "--epsilon makes settings of its own": {"preset": "honest", "epsilon": 5.0},
     }
     for sentence, options in refused.items():
         with pytest.raises(FedrecError, match=sentence):
-            described("fedmf", small, **options)  # type: ignore[arg-type]
+            described("fedncf", small, **options)  # type: ignore[arg-type]
     with pytest.raises(FedrecError, match="a preset is for a method by name"):
-        described(make("fedmf"), small, preset="paper")
-    mine = described("fedmf", small, STRICT.with_(name="mine"), preset="paper").config
+        described(make("fedncf"), small, preset="paper")
+    mine = described("fedncf", small, STRICT.with_(name="mine"), preset="paper").config
     assert mine.preset == "paper"
     assert described("popularity", small, STRICT.with_(name="mine")).config.preset == "honest"
     # What a preset says nothing of, and what it says itself, may be given beside it.
-    free = described("fedmf", small, preset="paper", settings={"epochs": 2, "lr": 0.1}).config
-    assert (free.settings["fedmf.epochs"], free.settings["fedmf.lr"]) == (2, 0.1)
+    free = described("fedncf", small, preset="paper", settings={"epochs": 2, "lr": 15.0}).config
+    assert (free.settings["fedncf.epochs"], free.settings["fedncf.lr"]) == (2, 15.0)
 
 
 def test_a_run_is_made_again_with_its_preset(small: Interactions, tmp_path: Path) -> None:
     for options in ({"preset": "paper"}, {"settings": {"lr": 0.5}}, {"protocol": PAPER}):
-        config = described("fedmf", small, rounds=2, **options).config  # type: ignore[arg-type]
-        run = fedrec.run("fedmf", small, rounds=2, **options)  # type: ignore[arg-type]
+        config = described("fedncf", small, rounds=2, **options).config  # type: ignore[arg-type]
+        run = fedrec.run("fedncf", small, rounds=2, **options)  # type: ignore[arg-type]
         again = run.again()
         assert (again.config.preset, again.config.settings) == (config.preset, config.settings)
-    assert "--preset paper" in command_of(described("fedmf", small, preset="paper").config)
-    assert "--preset" not in command_of(described("fedmf", small, PAPER).config)
-    changed = command_of(described("fedmf", small, settings={"lr": 0.5}).config)
-    assert "--set fedmf.lr=0.5" in changed
+    assert "--preset paper" in command_of(described("fedncf", small, preset="paper").config)
+    assert "--preset" not in command_of(described("fedncf", small, PAPER).config)
+    changed = command_of(described("fedncf", small, settings={"lr": 0.5}).config)
+    assert "--set fedncf.lr=0.5" in changed
     assert "--preset" not in changed
-    assert "fedmf.eta" not in changed
+    assert "fedncf.eta" not in changed
