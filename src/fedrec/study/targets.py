@@ -110,6 +110,7 @@ def _plgc(redundancy: float) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
 
 ZHANG, LI = "Zhang et al., IJCAI 2023", "Li et al., ICLR 2024 (FedRAP)"
 YU, ZHAO = "Yu et al., WWW 2026 (FedRecGEL)", "Zhao et al., arXiv 2508.19591, 2025 (PLGC, our reading)"
+KDD = "Zhang et al., KDD 2024 (GPFedRec)"
 TARGETS = {
     target.name: target
     for target in (
@@ -139,6 +140,10 @@ TARGETS = {
         ),
         Target(
             "fedrap-tsne", "FedRAP, t-SNE of item rows", LI, _plain("fedrap"), seeds=1, look=looks.embeddings
+        ),
+        Target(
+            "gpfedrec-main", "GPFedRec, main row", KDD, _plain("fedmf", "fedncf", "pfedrec", "gpfedrec"),
+            note="Its server keeps a table of every client: ML-1M and Lastfm-2K would need more than 1 GB.",
         ),
         Target(
             "fedrecgel-landscapes", "FedRecGEL, Figures 1 and 3: loss landscapes", YU,
