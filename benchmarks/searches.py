@@ -145,26 +145,28 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f}"
 
 
-def compare(ledger: Path | None, page: Path | None, jobs: int | None, only_finished: bool) -> None:
+def compare(
+    methods: list[str], ledger: Path | None, page: Path | None, jobs: int | None, only_finished: bool
+) -> None:
     """Each method with what its own trials found, where they were made: on test, five seeds."""
     cases = []
-    for method in SEARCHES:
-        if (best := best_of(trials_of(method))) is None:
+    for method in methods:
+        if (found := candidates(method)) == []:
             continue
-        options = {"eval_every": 5, "preset": "paper", **SEARCHES[method]}
-        fixed = options.pop("settings", {})
-        options = {name: value for name, value in options.items() if value is not None}
-        if options["eval_every"] == 1:
-            del options["eval_every"]
-        cases.append(Case(method, HOME, "strict", {**fixed, **best["settings"]}, options))
-    found = compare_cases(
+        begun = trials_of(method)[0]["settings"]
+        options = {name: SEARCHES[method][name] for name in ("rounds",) if name in SEARCHES[method]}
+        if options_of(method)["eval_every"] > 1:
+            options["eval_every"] = 5
+        fixed = SEARCHES[method].get("settings", {})
+        cases.append(Case(method, HOME, "strict", {**fixed, **begun, **found[0]}, options))
+    compared = compare_cases(
         cases, Path("runs") / "searched", baseline="fedmf", jobs=jobs, only_finished=only_finished,
         ledger=None if ledger is None else Ledger(ledger), changed=_told,
     )  # fmt: skip
     if page is None:
-        print(found.to_markdown(None))
+        print(compared.to_markdown(None))
     else:
-        put(page, "searched", found.to_markdown(None))
+        put(page, "searched", compared.to_markdown(None))
 
 
 def _told(board: Board, words: str) -> None:
@@ -198,7 +200,7 @@ def main() -> None:
     elif asked.show:
         print(table())
     elif asked.compare:
-        compare(asked.ledger, asked.page, asked.jobs, asked.finished)
+        compare(asked.methods or list(SEARCHES), asked.ledger, asked.page, asked.jobs, asked.finished)
     else:
         FOLDER.mkdir(exist_ok=True)
         for method in asked.methods or SEARCHES:
