@@ -1,6 +1,6 @@
 """Searches for honest presets: every method with the same number of trials, on validation of ML-100K.
 
-Each begins with its paper's settings and is told nothing else (but for FedRAP, see below). What was tried is in
+Each begins with its paper's settings (FedRAP with its preset) and is told nothing else. What was tried is in
 benchmarks/searches, a ledger for each method: stop it at any time, and go on anywhere.
 
 python benchmarks/searches.py                   # everything that is missing (hours)
@@ -18,6 +18,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fedrec.core.errors import FedrecError
 from fedrec.core.pages import check_page, put
 from fedrec.methods import full_names, make, settings_of
 from fedrec.runs.presets import preset
@@ -70,8 +71,12 @@ def check(method: str, data: str, threads: int | None) -> None:
         looked_at = looked_at[1:]
     if not looked_at:
         return
+    begun = trials_of(method)[0]["settings"]
+    tried = [row["settings"] for row in trials_of(f"{method}@{data}")]
+    new = [found for found in looked_at if {**begun, **found} not in tried]
+    wanted = max(1, len(tried)) + len(new)  # the first trial of all is of what the search began with
     tune(
-        method, data, "strict", 1 + len(looked_at), threads=threads, heard=said, first=looked_at,
+        method, data, "strict", wanted, threads=threads, heard=said, first=looked_at,
         ledger=FOLDER / f"{method}@{data}.jsonl", out=Path("runs") / "searches" / f"{method}@{data}",
         **options_of(method),
     )  # fmt: skip
@@ -99,13 +104,13 @@ def best_of(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     )
 
 
-def table() -> str:
-    """Validation NDCG@10 in percent, the paper's settings → those found, and what became of it elsewhere."""
+def table(methods: list[str]) -> str:
+    """Validation NDCG@10 in percent: the settings a search began with → those found, at home and elsewhere."""
     lines = [
-        f"| method | {' | '.join(DATA)} | mean gain | preset | settings found |",
-        f"| --- |{' ---: |' * (len(DATA) + 1)} --- | --- |",
+        f"| method | {' | '.join(DATA)} | mean gain | elsewhere | preset | settings found |",
+        f"| --- |{' ---: |' * (len(DATA) + 2)} --- | --- |",
     ]
-    for method in SEARCHES:
+    for method in methods:
         lines += [_row(method, found) for found in candidates(method)]
     return "\n".join(lines)
 
@@ -115,15 +120,20 @@ def _row(method: str, found: dict[str, Any]) -> str:
     begun = rows[0]["settings"]
     both = [begun, {**begun, **found}]
     figures = [_figures(method, data, both) for data in DATA]
-    gains = [after - before for before, after in figures if before is not None and after is not None]
+    gains = [None if None in pair else pair[1] - pair[0] for pair in figures]
     cells = [
         f"{_percent(before)} → {_percent(after)}" if after is not None else "-" for before, after in figures
     ]
-    mean = f"{100 * sum(gains) / len(gains):+.2f}" if len(gains) > 1 else "-"
+    means = " | ".join(_mean(each) for each in (gains, gains[1:]))
     alone = "" if len(found) == len(begun) else " alone"
     named = ", ".join(f"`{name.partition('.')[2]}` {value}" for name, value in found.items())
     taken = "yes" if _is_preset(method, both[1]) else "no"
-    return f"| `{method}` | {' | '.join(cells)} | {mean} | {taken} | {named}{alone} |"
+    return f"| `{method}` | {' | '.join(cells)} | {means} | {taken} | {named}{alone} |"
+
+
+def _mean(gains: list[float | None]) -> str:
+    known = [gain for gain in gains if gain is not None]
+    return f"{100 * sum(known) / len(known):+.2f}" if known else "-"
 
 
 def _figures(method: str, data: str, both: list[dict[str, Any]]) -> list[float | None]:
@@ -153,15 +163,16 @@ def compare(
     for method in methods:
         if (found := candidates(method)) == []:
             continue
-        begun = trials_of(method)[0]["settings"]
-        options = {name: SEARCHES[method][name] for name in ("rounds",) if name in SEARCHES[method]}
-        if options_of(method)["eval_every"] > 1:
-            options["eval_every"] = 5
-        fixed = SEARCHES[method].get("settings", {})
-        cases.append(Case(method, HOME, "strict", {**fixed, **begun, **found[0]}, options))
+        options = {
+            name: value for name, value in options_of(method).items() if name in ("rounds", "eval_every")
+        }
+        if options["eval_every"] == 1:
+            del options["eval_every"]
+        fixed = full_names(method, SEARCHES[method].get("settings", {}))
+        cases.append(Case(method, HOME, "strict", {**fixed, **found[0]}, options))
     compared = compare_cases(
-        cases, Path("runs") / "searched", baseline="fedmf", jobs=jobs, only_finished=only_finished,
-        ledger=None if ledger is None else Ledger(ledger), changed=_told,
+        cases, Path("runs") / "searched", baseline="fedmf" if "fedmf" in methods else None, jobs=jobs,
+        only_finished=only_finished, ledger=None if ledger is None else Ledger(ledger), changed=_told, tables=False,
     )  # fmt: skip
     if page is None:
         print(compared.to_markdown(None))
@@ -181,29 +192,44 @@ def main() -> None:
     parser.add_argument(
         "methods", nargs="*", metavar="METHOD", help=f"of {', '.join(SEARCHES)}; default: all"
     )
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--check", metavar="DATA", choices=DATA)
-    parser.add_argument("--show", action="store_true")
-    parser.add_argument("--compare", action="store_true")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--check", metavar="DATA", choices=DATA, help="what was found on other data: " + ", ".join(DATA)
+    )
+    ways.add_argument("--show", action="store_true", help="nothing is run: what was found, as a table")
+    ways.add_argument("--compare", action="store_true", help="what was found at home, on test, five seeds")
+    parser.add_argument("--threads", type=int, help="of a search or check")
     parser.add_argument("--finished", action="store_true", help="with --compare: nothing is run")
     parser.add_argument("--jobs", type=int, help="with --compare: runs at a time")
     parser.add_argument("--ledger", type=Path, help="with --compare: figures of finished runs")
-    parser.add_argument("--page", type=Path, help="write the table into this page")
+    parser.add_argument("--page", type=Path, help="with --show or --compare: write the table into this page")
     asked = parser.parse_args()
-    unknown = [name for name in asked.methods if name not in SEARCHES]
-    if unknown:
+    if unknown := [name for name in asked.methods if name not in SEARCHES]:
         parser.error(f"no search of {unknown[0]}: choose from {', '.join(SEARCHES)}")
+    if not asked.compare and (asked.finished or asked.jobs or asked.ledger):
+        parser.error("--finished, --jobs and --ledger go with --compare")
+    if asked.page and not (asked.compare or asked.show):
+        parser.error("--page goes with --show or --compare")
+    if asked.threads and (asked.compare or asked.show):
+        parser.error("--threads goes with searches and --check")
+    try:
+        act(asked, asked.methods or list(SEARCHES))
+    except FedrecError as error:
+        parser.error(str(error))
+
+
+def act(asked: argparse.Namespace, methods: list[str]) -> None:
     if asked.page is not None:
         check_page(asked.page, "searches" if asked.show else "searched")
     if asked.show and asked.page is not None:
-        put(asked.page, "searches", table())
+        put(asked.page, "searches", table(methods))
     elif asked.show:
-        print(table())
+        print(table(methods))
     elif asked.compare:
-        compare(asked.methods or list(SEARCHES), asked.ledger, asked.page, asked.jobs, asked.finished)
+        compare(methods, asked.ledger, asked.page, asked.jobs, asked.finished)
     else:
         FOLDER.mkdir(exist_ok=True)
-        for method in asked.methods or SEARCHES:
+        for method in methods:
             if asked.check:
                 check(method, asked.check, asked.threads)
             else:

@@ -168,6 +168,9 @@ def test_methods_and_doctor(folder: Path) -> None:
     assert all(method["reveals"] for method in listed if method["kind"] == "federated")
     described = fedrec(folder, "methods", "fedncf+dualper").stdout
     assert "lr_layers" in described
+    assert "The presets paper and honest are the same." in fedrec(folder, "methods", "fedmf").stdout
+    both = fedrec(folder, "methods", "fedrecon+dualper").stdout
+    assert any(line.split() == ["setting", "both", "meaning"] for line in both.splitlines())
     facts = json.loads(fedrec(folder, "doctor", "--json").stdout)
     assert facts["versions"]["fedrec"]
     assert "demo" in facts["data"]

@@ -28,7 +28,18 @@ def test_what_stands_in_the_file_is_a_setting_and_says_where_it_comes_from(name:
     made = settings_of(make(spec, found.settings))
     assert found.source
     assert all(found.source)
-    assert any(made[key] != value for key, value in settings_of(make(spec)).items()) or found.rounds
+    says = (
+        any(made[key] != value for key, value in settings_of(make(spec)).items()) or found.rounds is not None
+    )
+    assert says != (
+        presets._table()[name][entry]["settings"] == {}
+    )  # without settings: a search that changed nothing
+
+
+def test_a_search_that_changed_nothing_is_told_and_leaves_both_presets_alike() -> None:
+    assert not presets.differ("fedmf")
+    assert preset("fedmf", "paper").settings == preset("fedmf", "honest").settings == {}
+    assert "60 trials" in preset("fedmf", "honest").source[0]
 
 
 @pytest.mark.parametrize(

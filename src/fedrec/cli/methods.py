@@ -90,7 +90,7 @@ def _short(names: list[str]) -> str:
 def _settings(name: str) -> dict[str, Any]:
     from fedrec.core.wrapper import Wrapper
     from fedrec.methods import expand, find, make, own_fields, settings_of
-    from fedrec.runs.presets import NAMES, preset
+    from fedrec.runs.presets import NAMES, differ, preset
 
     parts, spec = [], expand(name)[0]
     alone = issubclass(find(spec.partition("+")[0]), Wrapper)  # a wrapper by itself is no method yet
@@ -102,13 +102,14 @@ def _settings(name: str) -> dict[str, Any]:
         for field in own_fields(kind):
             full, usual = f"{part}.{field}", kind.model_fields[field].default
             default, honest = (_plain(values.get(each, {}).get(full, usual)) for each in NAMES)
-            facts = {"name": field, "default": default, "honest": honest}
+            facts = {"name": field, "usual": _plain(usual), "default": default, "honest": honest}
             fields.append({**facts, "description": kind.model_fields[field].description or ""})
         parts.append({"name": part, "citation": kind.citation, "about": _about(kind), "settings": fields})
     sources = {
         each: {"rounds": found.rounds, "source": list(found.source)} for each, found in presets.items()
     }
-    return {"method": name, "parts": parts, "presets": sources}
+    same = not alone and not differ(name)
+    return {"method": name, "parts": parts, "presets": sources, "same": same}
 
 
 def _plain(value: Any) -> Any:
@@ -136,8 +137,9 @@ def _settings_tables(facts: dict[str, Any]) -> list[Any]:
     shown: list[Any] = []
     for part in facts["parts"]:
         two = any(field["default"] != field["honest"] for field in part["settings"])
+        one = "default" if all(field["default"] == field["usual"] for field in part["settings"]) else "both"
         table = Table(box=None, pad_edge=False)
-        for column in ("setting", *(("paper", "honest") if two else ("default",)), "meaning"):
+        for column in ("setting", *(("paper", "honest") if two else (one,)), "meaning"):
             table.add_column(column)
         for field in part["settings"]:
             values = [text(field["default"])]
@@ -149,4 +151,6 @@ def _settings_tables(facts: dict[str, Any]) -> list[Any]:
     for name, told in facts["presets"].items():
         rounds = f", {told['rounds']} rounds" if told["rounds"] else ""
         shown += [Text(f"preset {name}{rounds}: {source}") for source in told["source"]]
+    if facts["same"]:
+        shown.append(Text("The presets paper and honest are the same."))
     return shown

@@ -60,6 +60,14 @@ class Reproduction:
         return rows
 
     @property
+    def sources(self) -> list[str]:
+        """Where the published figures stand: a method's may be another paper's."""
+        found = [
+            known.source for line in self.comparison.lines if (known := self.target.published(line.case))
+        ]
+        return list(dict.fromkeys(found))
+
+    @property
     def left_out(self) -> list[str]:
         """What the rows lack, and why."""
         lines = self.comparison.lines
@@ -86,11 +94,13 @@ class Reproduction:
         text += [
             "",
             "HR@10 / NDCG@10 in percent, mean ± standard deviation over seeds, of the round selected on validation. "
-            "`paper` repeats the published protocol, whose test items leak into training; `strict` does not leak. "
+            "`paper` repeats the published protocol, whose test items leak into training; `strict` does not leak, "
+            "with the papers' settings too. "
             f"**Bold** differences are beyond {NOISE:g} standard deviations and {LEAST:g} point.",
             "",
             *pipes(self.rows),
         ]
+        text += [part for source in self.sources for part in ("", f"Published: {source}.")]
         if aim.note:
             text += ["", aim.note]
         for name, summary in self.summaries().items():
@@ -183,8 +193,8 @@ def _differs(known: Published | None, line: Line) -> str:
         mine = line.std(name)
         spreads = [std or 0.0, (std or 0.0) if mine is None else 100 * mine]
         points = 100 * line.mean(name) - value
-        text = f"{points:+.2f}"
-        cells.append(f"**{text}**" if abs(points) > max(LEAST, NOISE * math.hypot(*spreads)) else text)
+        text, noise = f"{points:+.2f}", NOISE * math.hypot(*spreads)
+        cells.append(f"**{text}**" if noise and abs(points) > max(LEAST, noise) else text)
     return " / ".join(cells)
 
 
