@@ -36,7 +36,7 @@ def tune(
     first: Annotated[
         list[str] | None,
         typer.Option(
-            help="A trial to make after that with the defaults, such as lr=0.03,eta=400; repeatable."
+            help="A trial to make after that with the preset's settings, such as lr=0.03,eta=400; repeatable."
         ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help=escape("Rounds of a trial [default: 100]."))] = None,
@@ -180,7 +180,7 @@ def _print(tuned: Tuned, json: bool) -> None:
         f"{tuned.ended} trials",
         title_justify="left",
     )
-    for heading in ("setting", "best", "default", "importance"):
+    for heading in ("setting", "best", "first", "importance"):
         table.add_column(heading, justify="left" if heading == "setting" else "right")
     weights = tuned.importance
     for name, value in tuned.settings.items():
@@ -190,7 +190,7 @@ def _print(tuned: Tuned, json: bool) -> None:
     first = next((t.value for t in tuned.trials if t.number == 0 and t.value is not None), None)
     say(
         f"validation {metric} {100 * tuned.value:.2f} in trial {best.number}"
-        + ("" if first is None else f"; with the defaults {100 * first:.2f}")
+        + ("" if first is None else f", in the first {100 * first:.2f}")
         + f"; {counts['complete']} complete, {counts['pruned']} stopped early, {counts['fail']} failed; "
         f"study: {tuned.folder}"
     )
