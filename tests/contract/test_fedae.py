@@ -43,3 +43,13 @@ def test_the_own_encoder_moves_and_stays_on_its_device(small_split: Split) -> No
     state = simulation.clients.state
     assert np.abs(state.lines["gate"] - state.lines["gate"][0]).max() > 0
     assert not {"own", "own_offset", "gate"} & set(simulation.server.state.shared)
+
+
+def test_own_rows_are_kept_of_what_a_device_met_and_of_nothing_else(small_split: Split) -> None:
+    """Sampled negatives come and go: what a device keeps does not grow with rounds."""
+    simulation = played(FedDAE(hidden=8, lr_own=0.1), small_split)
+    clients = simulation.clients
+    kept = clients.state.rows["own"].get(clients.everyone).items
+    for user in clients.everyone:
+        assert 0 < len(kept.of(user))
+        assert set(kept.of(user)) <= set(clients.data.train.of(user))

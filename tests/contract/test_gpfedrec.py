@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 import fedrec
 from fedrec.core.errors import FedrecError
-from fedrec.core.federated import Context, Federated
+from fedrec.core.federated import Batch, Context, Federated
+from fedrec.core.layers import mlp
 from fedrec.core.ragged import Ragged
 from fedrec.core.slots import Arrays, Catalog
 from fedrec.core.upload import Total, Upload
 from fedrec.data.interactions import Interactions
-from fedrec.methods.gpfedrec import APART, GIVEN, MOVES, GPFedRec, alike, mean_over
+from fedrec.methods.gpfedrec import APART, GIVEN, MOVES, NEAR, WENT, GPFedRec, alike, mean_over
 from fedrec.testing import MethodContract
 
 CATALOG = Catalog(4, 6)
@@ -56,10 +60,12 @@ def test_the_servers_step_in_plain_words() -> None:
     np.testing.assert_array_equal(given[GIVEN], before[APART][users])
     items = Ragged(np.array([0, 1, 3]), np.array([5, 1, 2], np.int32))
     moves = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
-    total = pull(Upload(items, {"items": moves}, {}, np.ones(2, np.float32)), np.array([0, 1]))
+    went = np.array([0.25, 0.4], np.float32)
+    total = pull(Upload(items, {"items": moves}, {WENT: went}, np.ones(2, np.float32)), np.array([0, 1]))
     assert [list(places) for places, _ in total.told[MOVES]] == [[2 * 6 + 5, 1, 2]]
 
-    tables = before["items"] + 0.25 * before[APART]
+    tables = np.stack([before["items"]] * 4)  # clients 1 and 3 sent nothing
+    tables[[2, 0]] += went[:, None, None] * before[APART][[2, 0]]
     tables[2, 5] += moves[0]
     tables[0, 1] += moves[1]
     tables[0, 2] += moves[2]
@@ -71,6 +77,44 @@ def test_the_servers_step_in_plain_words() -> None:
     after = method.merge(before, total, Context(1, CATALOG))
     np.testing.assert_allclose(after["items"], own.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(after["items"] + after[APART], own, atol=1e-5)
+
+
+def test_a_client_descends_the_penalty_on_its_whole_table() -> None:
+    """What it holds, rows of its samples and one number, stands for all rows under the paper's loss."""
+    n, d, lr, eta, lam = 9, 4, 0.05, 3.0, 2.0
+    method = GPFedRec(dim=d, hidden=(5,), lr=lr, eta=eta, pull=2 * lam * lr * eta / d, batch_size=3)
+    catalog = Catalog(2, n)
+    torch.manual_seed(0)
+    layers = {k: s for k, s in method.slots(catalog).items() if k.startswith("score") or k == "user"}
+    private = {k: torch.randn(s.shape) for k, s in layers.items()} | {NEAR: torch.tensor(0.7)}
+    common, apart = torch.randn(n, d), torch.randn(n, d)  # g and r - g
+    places = torch.tensor([0, 3, 5, 3, 7, 0, 8])
+    labels = torch.tensor([1.0, 0, 1, 0, 1, 1, 0])
+    real = torch.ones(len(places))
+    after, sent, _ = method.fit(
+        {"items": common},
+        {**private, GIVEN: apart},
+        [Batch(places, labels, real, real)],
+        method.plan(catalog, 1),
+    )
+
+    q = common.clone().requires_grad_()
+    own = {k: v.clone().requires_grad_() for k, v in private.items() if k != NEAR}
+    rates = {k: lr * eta if k == "user" else lr for k in own}
+    for start in range(0, len(places), 3):
+        some = slice(start, start + 3)
+        x = mlp(SimpleNamespace(**own), "score", 2, own["user"], q[places[some]])[..., 0]
+        loss = binary_cross_entropy_with_logits(x, labels[some]) + lam * ((q - common - apart) ** 2).mean()
+        grads = torch.autograd.grad(loss, [q, *own.values()])
+        with torch.no_grad():
+            q -= lr * n * eta * grads[0]
+            for k, slope in zip(own, grads[1:], strict=True):
+                own[k] -= rates[k] * slope
+    table = after["items"] + after[NEAR] * apart
+    torch.testing.assert_close(table, q.detach(), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(common + sent["items"] + sent[WENT] * apart, q.detach(), atol=1e-5, rtol=1e-4)
+    for k, v in own.items():
+        torch.testing.assert_close(after[k], v.detach(), atol=1e-5, rtol=1e-4)
 
 
 def test_clients_rank_with_tables_of_their_own(small: Interactions) -> None:

@@ -24,7 +24,7 @@ from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Batch, Phase, row_names, weights_by
 from fedrec.core.gradient import GradientMethod
 from fedrec.core.messages import Broadcast
-from fedrec.core.ragged import Ids
+from fedrec.core.ragged import Ids, Ragged, run_ends
 from fedrec.core.slots import Array, Arrays, Slot
 from fedrec.core.tables import tables
 from fedrec.core.upload import Upload, check_name, check_shape, summed
@@ -119,6 +119,7 @@ class Plain:
         lines = {n: after[n] for n, s in self.slots.items() if s.owner in on_device and not s.rows}
         wanted = self._tables() if wish.rows or wish.lines is not None else []
         tuned = {n: Rows(items, _flat(after[n])[real]) for n in wanted}
+        tuned |= {n: self._of_met(rows, users) for n, rows in tuned.items() if self.slots[n].met}
         trained = time.perf_counter()
         part = RankingPart(users, lines, tuned, given)
         scores = None if wish.lines is None else self.score(broadcast.shared, part, wish.lines)
@@ -204,6 +205,18 @@ class Plain:
         at = np.maximum(items, 0)
         clients = np.arange(len(items))[:, None]
         return {n: v[clients, at] if self.given[n].rows else v for n, v in given.items()}
+
+    def _of_met(self, rows: Rows, users: Ids) -> Rows:
+        """The rows of items that these clients met: the others are as they always were."""
+        met = self.data.train.take(users)
+        keys = [
+            np.repeat(np.arange(len(users)), np.diff(each.indptr)) * self.data.n_items + each.items
+            for each in (rows.items, met)
+        ]
+        there = np.isin(*keys)
+        counts = np.add.reduceat(np.append(there, False), rows.items.indptr[:-1], dtype=np.int64)
+        counts[np.diff(rows.items.indptr) == 0] = 0
+        return Rows(Ragged(run_ends(counts), rows.items.items[there]), rows.values[there])
 
     # -- ranking -------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ class Slot:
     bound: bool = False  # fits just these users and items: an earlier run's is of use to no others
     anew: bool = False  # a warm start does not take it from an earlier run
     reported: bool = False  # a private number whose sum over a round's clients is reported
+    met: bool = False  # of private rows: only those of items that the owner met are ever read, moved or kept
 
     def size(self, of_a_row: bool = False) -> int:
         """How many numbers it has, or one of its rows."""
@@ -72,8 +73,8 @@ def shared(
     return Slot("shared", shape, start, rows, unknown, anew=anew)
 
 
-def private(*shape: int, start: Start, rows: bool = False, reported: bool = False) -> Slot:
-    return Slot("private", shape, start, rows, reported=reported)
+def private(*shape: int, start: Start, rows: bool = False, reported: bool = False, met: bool = False) -> Slot:
+    return Slot("private", shape, start, rows, reported=reported, met=met)
 
 
 def fresh(*shape: int, start: Start) -> Slot:

@@ -41,7 +41,7 @@ class FedDAE(FedAE):
     def slots(self, catalog: Catalog) -> dict[str, Slot]:
         slots = super().slots(catalog)
         return slots | {
-            "own": private(catalog.n_items, self.hidden, start=slots["encoder"].start, rows=True),
+            "own": private(catalog.n_items, self.hidden, start=slots["encoder"].start, rows=True, met=True),
             "own_offset": private(self.hidden, start=zeros()),
             "gate": private(start=constant(math.log(self.share / (1 - self.share)))),
         }

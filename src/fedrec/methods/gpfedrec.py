@@ -3,14 +3,12 @@
 Zhang, Long, Zhou, Zhang, Yan & Yang, "GPFedRec: Graph-Guided Personalization for Federated Recommendation",
 KDD 2024. A user's vector and the layers stay on the device. The server links clients whose item tables q are alike,
 averages the tables over each one's neighbours, r_u = mean of q_v, and all those into the table g of everybody. A client
-trains from g, and a penalty λ mean (q − r_u)² pulls its table to r_u.
+trains from g, and a penalty λ mean (q − r_u)² pulls every row of its table to r_u, touched or not, at each step by the
+share 2λ·lr·η/d of what is left of the way. So after k steps the table is
 
-What is ours: the penalty. It pulls every row of a table, touched or not, by 2λ·lr·η/d of the way at each step: half of
-it with the authors' rates, and most clients make one to three steps. Here a client is given the table
+    q = g + near (r_u − g) + moves,   near = 1 − (1 − pull)ᵏ,
 
-    g + pull (r_u − g)
-
-and moves the rows of its samples from there.
+where moves, of touched rows only, shrink by the same share as they are made: nothing else of a table has to be held.
 
 The authors' code takes scikit-learn's cosine *distance* for a similarity: its neighbours are the clients least alike.
 ``neighbours="unlike"`` does that; the default is what the paper says.
@@ -22,6 +20,8 @@ it. Therefore it is for small federations.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -35,8 +35,10 @@ from fedrec.core.optim import SGD
 from fedrec.core.ragged import Ids
 from fedrec.core.settings import Search
 from fedrec.core.slots import Array, Arrays, Catalog, Slot, normal, private, sent, server, shared, zeros
-from fedrec.core.upload import Total, Upload, summed
+from fedrec.core.upload import Total, Upload, Uploads, summed
 
+NEAR = "near"  # how much of the way to its neighbours' mean a client's table has been pulled
+WENT = "went"  # what the server is told of it
 APART = "apart"  # what the server holds: how far the tables r_u are from g, of all clients
 GIVEN = "given"  # what a client is given: its own of them
 MOVES = "moves"  # rows that clients moved, by user × items + item
@@ -67,8 +69,12 @@ class GPFedRec(GradientMethod):
     eta: Annotated[float, Search(5, 1000, log=True)] = Field(
         80.0, gt=0, description="rate of the user vector = lr × eta, of items = lr × items × eta"
     )
-    pull: Annotated[float, Search(0.05, 1)] = Field(
-        0.5, ge=0, le=1, description="how far a client's table is on the way to its neighbours' mean"
+    pull: Annotated[float, Search(0.01, 1, log=True)] = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="share of the way to its neighbours' mean that a table is pulled at each step; the authors' λ of 1 "
+        "is this with their rates",
     )
     neighbours: Literal["alike", "unlike"] = Field(
         "alike", description="who is linked: similarity above the mean; unlike: as the authors' code has it"
@@ -92,6 +98,7 @@ class GPFedRec(GradientMethod):
         return {
             "user": private(d, start=normal(1.0)),
             **mlp_slots("score", (2 * d, *self.hidden, 1), "private"),
+            NEAR: private(start=zeros()),
             "items": shared(items, d, start=normal(1.0), rows=True),
             APART: server(users, items, d, start=zeros(), bound=True),
         }
@@ -101,11 +108,17 @@ class GPFedRec(GradientMethod):
         return [
             Group(score, SGD(self.lr), "private"),
             Group(("user",), SGD(self.lr * self.eta), "private"),
-            Group(("items",), SGD(self.lr * catalog.n_items * self.eta), "shared"),
+            Group(("items",), Pulled(self.lr * catalog.n_items * self.eta, self.pull), "shared"),
         ]
 
+    def uploads(self, catalog: Catalog) -> Uploads:
+        return Uploads({**super().uploads(catalog).arrays, WENT: sent()})
+
     def logits(self, p: Any, i: Any) -> Any:
-        return mlp(p, "score", len(self.hidden) + 1, p.user, p.items[i] + self.pull * p.given[i])[..., 0]
+        return mlp(p, "score", len(self.hidden) + 1, p.user, p.items[i] + p.near * p.given[i])[..., 0]
+
+    def send(self, shared: Params, p: Params) -> Params:
+        return {**super().send(shared, p), WENT: p[NEAR]}
 
     def keep(self, shared: Params, p: Params) -> Params:
         return mildly(shared, p, ("items",), self.mild)
@@ -118,15 +131,38 @@ class GPFedRec(GradientMethod):
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         """Tables of clients like one, averaged for each; and over all clients."""
-        own = self.pull * held[APART]  # q − g of every client
+        near = np.zeros(len(held[APART]), np.float32)
+        for users, told in total.told.get(WENT, []):
+            near[users] = told
+        own = near[:, None, None] * held[APART]  # q − g of every client; who sent nothing stays at g
         rows = own.reshape(-1, self.dim)
         for places, moves in total.told.get(MOVES, []):
             rows[places] += moves
         flat = own.reshape(len(own), -1)
-        near = (mean_over(alike(flat, held["items"].reshape(-1)), self.neighbours) @ flat).reshape(own.shape)
-        common = near.mean(axis=0)
-        near -= common
-        return {**held, "items": held["items"] + common, APART: near}
+        means = (mean_over(alike(flat, held["items"].reshape(-1)), self.neighbours) @ flat).reshape(own.shape)
+        common = means.mean(axis=0)
+        means -= common
+        return {**held, "items": held["items"] + common, APART: means}
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """SGD on the moves of a table that is pulled elsewhere: what was moved shrinks as the way there is gone."""
+
+    lr: float
+    pull: float
+
+    def begin(self, p: Params, names: Sequence[str]) -> Params:
+        import torch
+
+        return {NEAR: torch.zeros(()), **{f"pulled.{name}": p[name] for name in names}}
+
+    def move(self, p: Params, grads: Params, names: Sequence[str]) -> Params:
+        moved = {NEAR: p[NEAR] + self.pull * (1 - p[NEAR])}
+        for name in names:
+            begun = p[f"pulled.{name}"]
+            moved[name] = begun + (1 - self.pull) * (p[name] - begun) - self.lr * grads[name]
+        return {**p, **moved}
 
 
 def alike(own: Array, table: Array) -> Array:
@@ -159,6 +195,7 @@ class Tables(Service):
     def give(self, held: Arrays, users: Ids) -> tuple[Arrays, Pull]:
         def pull(upload: Upload, at: Ids) -> Total:
             total = summed(upload, self.sums)
+            total.told[WENT] = [(users[at], upload.dense[WENT])]
             owners = np.repeat(users[at], np.diff(upload.items.indptr))
             places = owners.astype(np.int64) * self.n_items + upload.items.items
             total.told[MOVES] = [(places, upload.rows["items"])]
