@@ -51,5 +51,5 @@ def test_own_rows_are_kept_of_what_a_device_met_and_of_nothing_else(small_split:
     clients = simulation.clients
     kept = clients.state.rows["own"].get(clients.everyone).items
     for user in clients.everyone:
-        assert 0 < len(kept.of(user))
+        assert len(kept.of(user)) > 0
         assert set(kept.of(user)) <= set(clients.data.train.of(user))

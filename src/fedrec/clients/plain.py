@@ -213,7 +213,7 @@ class Plain:
             np.repeat(np.arange(len(users)), np.diff(each.indptr)) * self.data.n_items + each.items
             for each in (rows.items, met)
         ]
-        there = np.isin(*keys)
+        there = np.isin(keys[0], keys[1])
         counts = np.add.reduceat(np.append(there, False), rows.items.indptr[:-1], dtype=np.int64)
         counts[np.diff(rows.items.indptr) == 0] = 0
         return Rows(Ragged(run_ends(counts), rows.items.items[there]), rows.values[there])
