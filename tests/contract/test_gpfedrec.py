@@ -64,19 +64,22 @@ def test_the_servers_step_in_plain_words() -> None:
     total = pull(Upload(items, {"items": moves}, {WENT: went}, np.ones(2, np.float32)), np.array([0, 1]))
     assert [list(places) for places, _ in total.told[MOVES]] == [[2 * 6 + 5, 1, 2]]
 
-    tables = np.stack([before["items"]] * 4)  # clients 1 and 3 sent nothing
-    tables[[2, 0]] += went[:, None, None] * before[APART][[2, 0]]
-    tables[2, 5] += moves[0]
-    tables[0, 1] += moves[1]
-    tables[0, 2] += moves[2]
-    flat = tables.reshape(4, -1)
+    tables = before["items"] + went[:, None, None] * before[APART][users]
+    tables[0, 5] += moves[0]
+    tables[1, 1] += moves[1]
+    tables[1, 2] += moves[2]
+    flat = tables.reshape(2, -1)
     unit = flat / np.linalg.norm(flat, axis=1, keepdims=True)
     cosines = unit @ unit.T
-    own = np.stack([tables[cosines[u] > cosines.mean()].mean(axis=0) for u in range(4)])
+    own = np.stack([tables[cosines[u] > cosines.mean()].mean(axis=0) for u in range(2)])
 
     after = method.merge(before, total, Context(1, CATALOG))
     np.testing.assert_allclose(after["items"], own.mean(axis=0), atol=1e-5)
-    np.testing.assert_allclose(after["items"] + after[APART], own, atol=1e-5)
+    np.testing.assert_allclose(after["items"] + after[APART][users], own, atol=1e-5)
+    # Clients 1 and 3 were not there: they are in no graph, and have the tables they had.
+    others = [1, 3]
+    were = before["items"] + before[APART][others]
+    np.testing.assert_allclose(after["items"] + after[APART][others], were, atol=1e-5)
 
 
 def test_a_client_descends_the_penalty_on_its_whole_table() -> None:
@@ -155,4 +158,16 @@ def test_nobody_came() -> None:
     before = held(method)
     total = Total.empty(method.uploads(CATALOG).arrays)
     after = method.merge(before, total, Context(1, CATALOG))
-    assert np.isfinite(after["items"]).all()
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+
+
+def test_clients_are_pulled_as_often_as_they_have_batches(small: Interactions) -> None:
+    """In one block stand clients with one batch and with many: padding is no step."""
+    run = fedrec.run(
+        "gpfedrec", small, rounds=1, settings={"dim": 4, "hidden": (4,), "batch_size": 16, "pull": 0.25}
+    )
+    clients = run.federated.clients
+    steps = np.ceil(5 * clients.data.train.counts(clients.everyone) / 16)
+    assert len(set(steps)) > 1
+    np.testing.assert_allclose(clients.state.lines[NEAR], 1 - 0.75**steps, rtol=1e-5)

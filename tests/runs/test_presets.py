@@ -79,7 +79,7 @@ def test_the_protocol_chooses_and_a_result_says_it(small: Interactions) -> None:
     assert described("fedncf", small, preset="paper").config.settings["fedncf.lr"] == paper
     assert described(make("fedncf"), small).config.preset is None
     run = fedrec.run("fedncf", small, rounds=1, settings={"dim": 4, "lr": 0.5})
-    assert (run.result["preset"], run.result["preset_changed"]) == ("honest", ["fedncf.lr"])
+    assert (run.result["preset"], run.result["preset_changed"]) == ("honest", ["fedncf.dim", "fedncf.lr"])
     assert run.config.settings["fedncf.eta"] == preset("fedncf", "honest").settings["fedncf.eta"]
 
 

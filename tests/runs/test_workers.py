@@ -61,6 +61,12 @@ def test_workers_give_what_one_process_gives(
     assert pl.read_parquet(tmp_path / "a.parquet").equals(pl.read_parquet(tmp_path / "b.parquet"))
 
 
+def test_data_that_are_here_are_cut_for_workers(tmp_path: Path) -> None:
+    run = fedrec.run("fedmf", "demo", rounds=1, workers="threads,count=2", out=tmp_path / "run")
+    assert run.result["users_dropped"] == 0
+    assert fedrec.open(tmp_path / "run").result["test"] == run.result["test"]
+
+
 def test_other_workers_go_on_with_a_run(table: str, tmp_path: Path) -> None:
     whole = fedrec.run("fedrap", table, **{**SMALL, "rounds": 5}, channel=["fixed"])
     fedrec.run("fedrap", table, **SMALL, workers="threads,count=2", out=tmp_path / "run", checkpoint_every=0)

@@ -83,3 +83,9 @@ def test_no_checkpoint_at_all(folder: Path) -> None:
     (folder / "current.json").unlink()
     with pytest.raises(FedrecError, match="has no checkpoint: start the run anew"):
         load_checkpoint(folder)
+
+
+def test_a_checkpoint_of_other_devices_is_refused(folder: Path, tastes: Interactions) -> None:
+    """A method may hold other arrays than the version that wrote it."""
+    with pytest.raises(FedrecError, match="the checkpoint was written by other clients than these"):
+        Simulation(PFedRec(dim=5), split(tastes)).restore(*load_checkpoint(folder))

@@ -151,6 +151,6 @@ def _settings_tables(facts: dict[str, Any]) -> list[Any]:
     for name, told in facts["presets"].items():
         rounds = f", {told['rounds']} rounds" if told["rounds"] else ""
         shown += [Text(f"preset {name}{rounds}: {source}") for source in told["source"]]
-    if facts["same"]:
+    if facts["same"] and any(part["settings"] for part in facts["parts"]):
         shown.append(Text("The presets paper and honest are the same."))
     return shown

@@ -309,8 +309,11 @@ class Clients:
         save_state(path, self.state)
 
     def load(self, path: Path) -> None:
-        found = load_state(path)
+        self.state, self._pending = self.like_these(load_state(path), str(path)), None
+
+    def like_these(self, found: DeviceState, source: str) -> DeviceState:
+        """What these clients can go on from, or a sentence: another version of a method may hold other arrays."""
         shapes = [{n: v.shape for n, v in state.lines.items()} for state in (found, self.state)]
         if shapes[0] != shapes[1] or found.rows.keys() != self.state.rows.keys():
-            raise FedrecError(f"{path} was written by other clients than these: their arrays differ")
-        self.state, self._pending = found, None
+            raise FedrecError(f"{source} was written by other clients than these: their arrays differ")
+        return found

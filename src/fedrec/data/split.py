@@ -134,7 +134,7 @@ class Split:
             train=train,
             valid_items=valid,
             test_items=test,
-            dropped=end - first - len(users),
+            dropped=int(end - first - len(users)),
         )
 
     @cached_property

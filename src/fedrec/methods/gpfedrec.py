@@ -13,6 +13,9 @@ where moves, of touched rows only, shrink by the same share as they are made: no
 The authors' code takes scikit-learn's cosine *distance* for a similarity: its neighbours are the clients least alike.
 ``neighbours="unlike"`` does that; the default is what the paper says.
 
+The authors' code knows rounds of everybody only. Where clients are sampled, the graph and g are of those who were
+there, and the others keep the r_u they had: that is our reading.
+
 The server holds users × items × dim numbers, and reads every upload by itself: secure aggregation cannot be put over
 it. Therefore it is for small federations.
 """
@@ -50,8 +53,8 @@ class GPFedRec(GradientMethod):
     citation: ClassVar[str] = "Zhang et al., KDD 2024"
     use_when: ClassVar[str] = "you reproduce graph-guided tables; its server keeps one for every client"
     reveals: ClassVar[str] = (
-        "touched rows are the client's positives and sampled negatives; the server reads each upload alone, "
-        "keeps a table of every client and learns who is like whom"
+        "touched rows are the client's positives and sampled negatives, and a number tells how many steps it made; the "
+        "server reads each upload alone, keeps a table of every client and learns who is like whom"
     )
     closed: ClassVar[str] = (
         "its clients are given tables of their own by the server, which a wrapper would not pass on"
@@ -130,19 +133,25 @@ class GPFedRec(GradientMethod):
         return Tables(catalog.n_items, self.dim, self.uploads(catalog).arrays)
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
-        """Tables of clients like one, averaged for each; and over all clients."""
-        near = np.zeros(len(held[APART]), np.float32)
-        for users, told in total.told.get(WENT, []):
-            near[users] = told
-        own = near[:, None, None] * held[APART]  # q − g of every client; who sent nothing stays at g
-        rows = own.reshape(-1, self.dim)
+        """Tables of clients like one, averaged for each; and over all. Who was not there keeps what it had."""
+        if not (went := total.told.get(WENT)):
+            return held
+        users, near = (np.concatenate(parts) for parts in zip(*went, strict=True))
+        order = np.argsort(users)
+        users, near = users[order], near[order]
+        own = near[:, None, None] * held[APART][users]  # q − g of every client that was there
+        rows, n_items = own.reshape(-1, self.dim), own.shape[1]
+        line = np.empty(len(held[APART]), np.int64)
+        line[users] = np.arange(len(users))
         for places, moves in total.told.get(MOVES, []):
-            rows[places] += moves
+            user, item = np.divmod(places, n_items)
+            rows[line[user] * n_items + item] += moves
         flat = own.reshape(len(own), -1)
         means = (mean_over(alike(flat, held["items"].reshape(-1)), self.neighbours) @ flat).reshape(own.shape)
         common = means.mean(axis=0)
-        means -= common
-        return {**held, "items": held["items"] + common, APART: means}
+        apart = held[APART] - common
+        apart[users] = means - common
+        return {**held, "items": held["items"] + common, APART: apart}
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,11 @@ class Preset(NamedTuple):
         )
         return {name: value for name, value in mine.items() if as_given[name] != as_is[name]}
 
+    def changed(self, spec: str, settings: dict[str, Any]) -> list[str]:
+        """Settings, of all that the method has, in which these differ from the preset's."""
+        mine, theirs = (settings_of(make(spec, each)) for each in (self.settings, settings))
+        return sorted(name for name, value in theirs.items() if value != mine[name])
+
 
 def check_preset(name: Any) -> str | None:
     """One of the two, or none."""

@@ -182,10 +182,10 @@ def _knew_less(method: Method, config: RunConfig) -> str:
 
 
 def _changed(config: RunConfig) -> list[str]:
-    """Settings of the preset in whose place others were given."""
+    """Settings that are not as the run's preset has them."""
     if config.preset is None:
         return []
-    return sorted(preset(config.method, config.preset).contradicted(config.method, config.settings))
+    return preset(config.method, config.preset).changed(config.method, config.settings)
 
 
 def _resolved(training: Training | None) -> dict[str, float]:

@@ -203,6 +203,7 @@ class Threads:
         return last, selected
 
     def restore(self, devices: DeviceState) -> None:
+        devices = self.clients.like_these(devices, "the checkpoint")
         self.clients.state = devices if self.replays else devices.copy()
 
     # -- ranking -------------------------------------------------------------------------------

@@ -96,7 +96,8 @@ class Reproduction:
             "HR@10 / NDCG@10 in percent, mean ± standard deviation over seeds, of the round selected on validation. "
             "`paper` repeats the published protocol, whose test items leak into training; `strict` does not leak, "
             "with the papers' settings too. "
-            f"**Bold** differences are beyond {NOISE:g} standard deviations and {LEAST:g} point.",
+            f"**Bold** differences are beyond {NOISE:g} standard deviations, where a spread is known, and {LEAST:g} "
+            "point.",
             "",
             *pipes(self.rows),
         ]
