@@ -136,7 +136,8 @@ def show(found: Comparison, json: bool = False) -> None:
     if json:
         say_json({"folder": str(found.folder), "runs_made": found.played, "lines": facts(found)})
         return
-    from fedrec.study.formats import over_seeds
+    from fedrec.study.formats import all_data, over_seeds
+    from fedrec.study.overview import overviews
 
     shown = console()
     for section, table in zip([s for s in found.sections if s.rows], found.table, strict=True):
@@ -147,6 +148,8 @@ def show(found: Comparison, json: bool = False) -> None:
         if not section.rows:
             for note in section.notes:
                 say(f"{section.data}, {section.protocol}: {note}", style="yellow")
+    for overview in overviews(found.sections):
+        shown.print(all_data(overview))
     leaking = [section.protocol for section in found.sections if section.leaks]
     if leaking:
         say(

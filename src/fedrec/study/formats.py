@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from fedrec.core.protocol import Protocol
 from fedrec.core.protocol import protocol as named_protocol
 from fedrec.study.case import run_seconds
+from fedrec.study.overview import Overview, at_a_glance, how_to_read, overviews
 from fedrec.study.published import Published
-from fedrec.study.table import CERTAIN, FIGURES, Difference, Figure, Row, Section
+from fedrec.study.table import CERTAIN, FIGURES, Difference, Figure, Section
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,6 +77,9 @@ def markdown(sections: Sequence[Section], title: str | None, day: date | None = 
         "",
         legend(sections),
     ]
+    for overview in overviews(sections):
+        text += ["", f"## All data, protocol `{overview.protocol}`", "", how_to_read(overview), ""]
+        text += pipes(at_a_glance(overview, "**{}**", "`{}`"))
     for section in sections:
         text += ["", f"## {section.data}, protocol `{section.protocol}`", ""]
         if section.result:
@@ -152,39 +156,74 @@ def variants(section: Section) -> list[str]:
 
 
 def latex(sections: Sequence[Section]) -> str:
-    """A tabular for each section, for booktabs."""
+    """A tabular for each section, for booktabs; and one of all data."""
     text = ["% made by fedrec compare; needs \\usepackage{booktabs}"]
+    for overview in overviews(sections):
+        text += _tabular(
+            f"all data, protocol {overview.protocol}: NDCG@10", at_a_glance(overview, "\\textbf{{{}}}")
+        )
     for section in sections:
-        if not section.rows:
-            continue
-        heading, *rows = _cells(section, _bold_latex, "{}")
-        text += ["", f"% {section.data}, protocol {section.protocol}"]
-        text += [f"\\begin{{tabular}}{{l{'r' * (len(heading) - 1)}}}", "\\toprule"]
-        text += [" & ".join(map(_escaped, heading)) + r" \\", "\\midrule"]
-        for row, cells in zip(section.rows, rows, strict=True):
-            if row is _first_control(section):
-                text.append("\\midrule")
-            text.append(" & ".join(map(_escaped, cells)) + r" \\")
-        text += ["\\bottomrule", "\\end{tabular}"]
+        if section.rows:
+            told = f"{section.data}, protocol {section.protocol}"
+            text += _tabular(told, _cells(section, _bold_latex, "{}"), _first_control_at(section))
     return "\n".join(text) + "\n"
+
+
+def _tabular(comment: str, cells: Sequence[Sequence[str]], ruled: int | None = None) -> list[str]:
+    heading, *rows = [" & ".join(map(_escaped, line)) + r" \\" for line in cells]
+    if ruled is not None:
+        rows.insert(ruled, "\\midrule")
+    columns = f"l{'r' * (len(cells[0]) - 1)}"
+    top = ["", f"% {comment}", f"\\begin{{tabular}}{{{columns}}}", "\\toprule", heading, "\\midrule"]
+    return [*top, *rows, "\\bottomrule", "\\end{tabular}"]
 
 
 def html(sections: Sequence[Section]) -> str:
     """Tables for a notebook."""
     text = []
+    for overview in overviews(sections):
+        text.append(f"<h4>All data, protocol {markup.escape(overview.protocol)}: NDCG@10</h4>")
+        text.append(_html_table(at_a_glance(overview, "<b>{}</b>", text=markup.escape)))
     for section in sections:
-        heading, *rows = _cells(section, _bold_html, "{}", markup.escape)
         text.append(f"<h4>{markup.escape(section.data)}, protocol {markup.escape(section.protocol)}</h4>")
         if section.result:
             text.append(f"<p>{markup.escape(about(section).replace('**', ''))}</p>")
-        text.append("<table><thead><tr>" + "".join(f"<th>{markup.escape(c)}</th>" for c in heading))
-        text.append("</tr></thead><tbody>")
-        for row, cells in zip(section.rows, rows, strict=True):
-            line = ' style="border-top: 2px solid"' if row is _first_control(section) else ""
-            text.append(f"<tr{line}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-        text.append("</tbody></table>")
+        text.append(_html_table(_cells(section, _bold_html, "{}", markup.escape), _first_control_at(section)))
         text += [f"<p>{markup.escape(note)}</p>" for note in section.notes]
     return "\n".join(text)
+
+
+def _html_table(cells: Sequence[Sequence[str]], ruled: int | None = None) -> str:
+    heading, *rows = cells
+    text = ["<table><thead><tr>" + "".join(f"<th>{markup.escape(c)}</th>" for c in heading)]
+    text.append("</tr></thead><tbody>")
+    for at, row in enumerate(rows):
+        line = ' style="border-top: 2px solid"' if at == ruled else ""
+        text.append(f"<tr{line}>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
+    return "\n".join([*text, "</tbody></table>"])
+
+
+def all_data(overview: Overview) -> Table:
+    """Within 80 columns: one digit, and no verdicts."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=f"all data, protocol {overview.protocol}: NDCG@10", title_justify="left", box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    cells = at_a_glance(overview, "<{}>", digits=1)  # <>: in bold
+    heading, *rows = [line[:-1] for line in cells] if overview.baseline else cells
+    table.add_column("", overflow="fold", min_width=min(20, max(len(row[0]) for row in rows)))
+    for name in heading[1:]:
+        table.add_column(name, justify="right", overflow="fold")
+    for name, *told in rows:
+        bold = ["bold" if cell.startswith("<") else "" for cell in told]
+        table.add_row(
+            name, *(Text(c.strip("<").replace(">", ""), b) for c, b in zip(told, bold, strict=True))
+        )
+    return table
 
 
 def terminal(section: Section) -> Table:
@@ -201,8 +240,8 @@ def terminal(section: Section) -> Table:
     table.add_column("", overflow="fold")
     for heading in ("HR@10", "NDCG@10", "full\nHR", "full\nNDCG", "−base", "round", "s", "kB"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in section.rows:
-        if row is _first_control(section):
+    for at, row in enumerate(section.rows):
+        if at == _first_control_at(section):
             table.add_section()
         figures = [
             Text(spread(row.figures.get(name), 1, "±"), style="bold" if name in row.best else "")
@@ -244,9 +283,9 @@ def pipes(cells: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in (heading, rule, *rows)]
 
 
-def _first_control(section: Section) -> Row | None:
-    first = next((row for row in section.rows if row.control), None)
-    return None if first is section.rows[0] else first
+def _first_control_at(section: Section) -> int | None:
+    """Before which row the line is drawn."""
+    return next((at for at, row in enumerate(section.rows) if row.control), None) or None
 
 
 def _bold_markdown(figure: Figure | None, best: bool) -> str:
