@@ -81,6 +81,10 @@ def compare(
         typer.Option(help="Write the tables into this Markdown file, as a section named after --out."),
     ] = None,
     finished: Finished = False,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a picture of the differences on all data, with its numbers."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write over the tables of another comparison.")
     ] = False,
@@ -91,6 +95,7 @@ def compare(
     """Run what is missing, and print one table of means, spreads, paired tests, costs and controls."""
     import fedrec
     from fedrec.core.errors import FedrecError, Interrupted
+    from fedrec.figures.theme import altair
 
     if grid is not None:
         free = (
@@ -104,6 +109,7 @@ def compare(
             "ledger",
             "page",
             "finished",
+            "figures",
             "force",
             "json",
         )
@@ -111,6 +117,8 @@ def compare(
             source = context.get_parameter_source(name)
             if name not in free and source is not None and source.name == "COMMANDLINE":
                 raise FedrecError(f"{grid} says it all: leave {name.rstrip('_').replace('_', '-')} out")
+    if figures is not None:
+        altair()  # a sentence now, where it is missing, and not after all runs
     with display() as changed:
         try:
             found = fedrec.compare(
@@ -129,6 +137,21 @@ def compare(
         complain(interrupted.replace("the same command", shlex.join(["fedrec", *sys.argv[1:]])))
         raise typer.Exit(130)
     show(found, json)
+    if figures is not None:
+        _draw(found, figures, json)
+
+
+def _draw(found: Comparison, folder: Path, json: bool) -> None:
+    from fedrec.report.overview import write_overviews
+    from fedrec.study.overview import overviews
+
+    files = write_overviews(overviews(found.sections), folder)
+    if json:
+        return
+    if not files:
+        say("No picture: it takes two data sets and two methods.", style="yellow")
+    else:
+        say(f"Pictures and numbers: {', '.join(path.name for path in files)} in {folder}")
 
 
 def show(found: Comparison, json: bool = False) -> None:

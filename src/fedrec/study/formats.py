@@ -217,7 +217,7 @@ def all_data(overview: Overview) -> Table:
     heading, *rows = [line[:-1] for line in cells] if overview.baseline else cells
     table.add_column("", overflow="fold", min_width=min(20, max(len(row[0]) for row in rows)))
     for name in heading[1:]:
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(name, justify="right", overflow="fold", max_width=max(7, 42 // len(overview.data)))
     for name, *told in rows:
         bold = ["bold" if cell.startswith("<") else "" for cell in told]
         table.add_row(
