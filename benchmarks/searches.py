@@ -7,8 +7,8 @@ python benchmarks/searches.py                   # everything that is missing (ho
 python benchmarks/searches.py fedmf pfedrec     # these
 python benchmarks/searches.py --check ml-1m     # what was found, beside the paper's settings on other data
 python benchmarks/searches.py --show            # nothing is run: a table of what was found, and where it holds
-python benchmarks/searches.py --show --page docs/accuracy.md
-python benchmarks/searches.py --compare --ledger docs/ledger.jsonl --page docs/accuracy.md   # what was found, on test
+python benchmarks/searches.py --show --page docs/presets.md
+python benchmarks/searches.py --compare --ledger docs/ledger.jsonl --page docs/presets.md   # what was found, on test
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fedrec.core.federated import Federated
-from fedrec.core.kernel import Additive, Attention, Generated, LeastSquares, LogLinear, Mixed, Mlp
+from fedrec.core.kernel import Additive, Attention, Encoded, Generated, LeastSquares, LogLinear, Mixed, Mlp
 from fedrec.core.slots import Catalog, Slot
 
 READ_AND_ADDED, KEPT = 3, 2  # of a row: read, its sum read and written; read and written on the device
@@ -51,6 +51,8 @@ def work_of(method: Federated, catalog: Catalog, size: Round) -> Work | None:
         return _least_squares(form, method, catalog, size)
     if isinstance(form, Attention):
         return _attention(form, method, catalog, size)
+    if isinstance(form, Encoded):
+        return _encoded(form, method, catalog, size)
     return _generated(form, method, catalog, size) if isinstance(form, Generated) else None
 
 
@@ -88,6 +90,16 @@ def _attention(form: Attention, method: Federated, catalog: Catalog, size: Round
     flops = 2.0 * dim * (3 * size.rows + 16 * size.positives) + 16.0 * heard
     numbers = size.rows * dim * READ_AND_ADDED + size.clients * others * dim
     return Work(size.samples - size.positives, 0.0, flops, 0.0, size.rows + 2 * heard, numbers)
+
+
+def _encoded(form: Encoded, method: Federated, catalog: Catalog, size: Round) -> Work:
+    """A score and two sums of scaled rows a touched row; half of the positives are encoded, and their rows moved."""
+    hidden = method.slots(catalog)[form.encoder].shape[1]
+    encoders, encoded = (2 if form.own else 1), size.positives / 2
+    flops = 2.0 * hidden * (3 * size.rows + 2 * encoded * encoders)
+    numbers = (size.rows + encoded) * hidden * READ_AND_ADDED
+    numbers += size.positives * hidden * KEPT * (encoders - 1)
+    return Work(size.samples - size.positives, 0.0, flops, 0.0, size.rows, numbers)
 
 
 def _generated(form: Generated, method: Federated, catalog: Catalog, size: Round) -> Work | None:

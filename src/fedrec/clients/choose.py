@@ -7,7 +7,7 @@ from importlib import import_module
 from fedrec.clients.engine import Engine, Setting
 from fedrec.clients.plain import Plain
 from fedrec.core.errors import FedrecError, nearest
-from fedrec.core.kernel import Additive, Attention, Generated, LeastSquares, LogLinear, Mixed, Mlp
+from fedrec.core.kernel import Additive, Attention, Encoded, Generated, LeastSquares, LogLinear, Mixed, Mlp
 
 ENGINES = ("auto", "plain", "fused")
 
@@ -20,6 +20,7 @@ KERNELS: dict[type, str] = {
     Mlp: "mlp:MlpClients",
     Attention: "attention:AttentionClients",
     Generated: "generated:GeneratedClients",
+    Encoded: "encoded:EncodedClients",
     Mixed: "mixed:MixedClients",
 }
 

@@ -150,6 +150,24 @@ class Generated:
 
 
 @dataclass(frozen=True)
+class Encoded:
+    """score = row of ``decoder`` · code + ``appeal``, with code = tanh(Σ rows of ``encoder`` / √n + offset).
+
+    The sum is over a random half of the n items that a client met. It looks at all samples once: the gradient of the
+    multinomial's loss is sent, its sum over the catalogue estimated from negatives (FedAE). With ``own``, the rows,
+    offset and gate of a second encoder on the device, code is (1 − σ(gate)) of the first's and σ(gate) of the second's,
+    which a step of SGD moves (FedDAE).
+    """
+
+    encoder: str
+    decoder: str
+    appeal: str
+    offset: str
+    code: str  # a fresh slot
+    own: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True)
 class Mixed:
     """Item rows a·l + (1 − a)·g in place of the base's: l is the device's own and trained, g the server's (PLGC).
 
@@ -165,4 +183,4 @@ class Mixed:
     carry: float = 1.0  # l begins a round as carry·l + (1 − carry)·g
 
 
-Kernel = LogLinear | Additive | LeastSquares | Mlp | Attention | Generated | Mixed
+Kernel = LogLinear | Additive | LeastSquares | Mlp | Attention | Generated | Encoded | Mixed

@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 
 from fedrec.core.federated import Batch, Context, Group, Params, Phase
 from fedrec.core.gradient import GradientMethod
+from fedrec.core.kernel import Encoded, Kernel
 from fedrec.core.optim import Adam, Gradient
 from fedrec.core.serverstep import ServerAdam, moment_slots
 from fedrec.core.settings import Search
@@ -112,6 +113,9 @@ class FedAE(GradientMethod):
 
     def logits(self, p: Any, i: Any) -> Any:
         return p.decoder[i] @ p.code + p.appeal[i]
+
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return Encoded("encoder", "decoder", "appeal", "offset", "code")
 
     def merge(self, held: Arrays, total: Total, context: Context) -> Arrays:
         gradients = {name: -move for name, move in total.sums.items()}

@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from fedrec.core.federated import Group, Params, Phase
+from fedrec.core.kernel import Encoded, Kernel
 from fedrec.core.optim import SGD
 from fedrec.core.settings import Search
 from fedrec.core.slots import Catalog, Slot, constant, private, zeros
@@ -57,3 +58,6 @@ class FedDAE(FedAE):
         n = p["half"].sum().clamp(min=1)
         own = (p["half"] @ p["own"] / n.sqrt() + p["own_offset"]).tanh()
         return torch.lerp(super().encoded(p), own, torch.sigmoid(p["gate"]))
+
+    def kernel(self, catalog: Catalog) -> Kernel | None:
+        return Encoded("encoder", "decoder", "appeal", "offset", "code", OWN)

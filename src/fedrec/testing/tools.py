@@ -94,17 +94,18 @@ def with_unknown_items(data: Interactions, count: int) -> Interactions:
 
 
 def poison(simulation: Simulation) -> int:
-    """Make a row that a single client will touch not finite; returns that client."""
+    """Make the rows of an item that a single client will touch not finite; returns that client."""
     clients, server = simulation.clients, simulation.server
     round = server.state.round + 1
     plan = simulation.method.plan(simulation.split.catalog, round)
     touched = draw_samples(clients.data, simulation.seed, round, clients.everyone, plan).items()
     lonely = np.flatnonzero(np.bincount(touched.items) == 1)[0]
     user = int(np.searchsorted(touched.indptr, np.flatnonzero(touched.items == lonely)[0], side="right")) - 1
-    table = next(name for name, slot in clients.slots.items() if slot.rows and slot.owner == "shared")
-    rows = server.state.shared[table].copy()
-    rows[lonely] = np.nan
-    server.state = replace(server.state, shared={**server.state.shared, table: rows})
+    shared = dict(server.state.shared)
+    for table in (name for name, slot in clients.slots.items() if slot.rows and slot.owner == "shared"):
+        shared[table] = shared[table].copy()
+        shared[table][lonely] = np.nan
+    server.state = replace(server.state, shared=shared)
     return user
 
 
