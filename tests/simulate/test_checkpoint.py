@@ -9,6 +9,7 @@ import pytest
 from fedrec.core.errors import FedrecError
 from fedrec.data.interactions import Interactions
 from fedrec.data.split import split
+from fedrec.methods.fedae import FedAE
 from fedrec.methods.pfedrec import PFedRec
 from fedrec.simulate.checkpoint import load_checkpoint, save_checkpoint
 from fedrec.simulate.simulation import Simulation
@@ -87,5 +88,17 @@ def test_no_checkpoint_at_all(folder: Path) -> None:
 
 def test_a_checkpoint_of_other_devices_is_refused(folder: Path, tastes: Interactions) -> None:
     """A method may hold other arrays than the version that wrote it."""
-    with pytest.raises(FedrecError, match="the checkpoint was written by other clients than these"):
+    with pytest.raises(FedrecError, match="the checkpoint was written by another server than this"):
         Simulation(PFedRec(dim=5), split(tastes)).restore(*load_checkpoint(folder))
+
+
+def test_a_checkpoint_without_anything_of_devices_is_refused_by_the_server(
+    tastes: Interactions, tmp_path: Path
+) -> None:
+    parts = split(tastes)
+    Simulation(FedAE(hidden=4), parts).save(tmp_path)
+    other = Simulation(FedAE(hidden=5), parts)
+    before = other.server.state
+    with pytest.raises(FedrecError, match="the checkpoint was written by another server than this"):
+        other.restore(*load_checkpoint(tmp_path))
+    assert other.server.state is before

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,79 +13,142 @@ from rich.console import Console
 from fedrec.data.interactions import Interactions
 from fedrec.study.case import Case
 from fedrec.study.compare import Comparison, compare_cases
-from fedrec.study.formats import all_data
-from fedrec.study.overview import Overview, at_a_glance, overviews
+from fedrec.study.formats import html, latex, markdown
+from fedrec.study.overview import Overview, at_a_glance, overviews, terminal
+from fedrec.study.table import Difference, Figure, Row, Section
+
+
+def row(name: str, figure: float, gain: float | None = None, *, base: str = "base", p: float = 0.01) -> Row:
+    """With a difference to the baseline, where there is one."""
+    found = {} if gain is None else {base: Difference(gain, p, over_seeds=False)}
+    return Row(name, {"ndcg@10": Figure(figure)}, differences=found)
+
+
+def section(data: str, rows: Sequence[Row], asked: Sequence[str] = ("base",)) -> Section:
+    top = max((each.figures["ndcg@10"].mean for each in rows if not each.control), default=0)
+    marked = [
+        replace(each, best=frozenset(["ndcg@10"] if each.figures["ndcg@10"].mean == top else []))
+        for each in rows
+    ]
+    return Section(data, "strict", marked, [], asked)
+
+
+@pytest.fixture
+def overview() -> Overview:
+    """Four data sets; `few` was run on one of them, `some` on two."""
+    (found,) = overviews(
+        [
+            section("a", [row("good", 0.5, 0.1), row("few", 0.9, 0.5), row("base", 0.4)]),
+            section("b", [row("good", 0.3, -0.1), row("some", 0.45, 0.05), row("base", 0.4)]),
+            section("c", [row("good", 0.41, 0.01, p=0.4), row("some", 0.43, 0.03), row("base", 0.4)]),
+            section("d", [row("good", 0.7, 0.3), row("base", 0.4)]),
+        ]
+    )
+    return found
+
+
+def test_a_gain_is_the_mean_over_data_that_both_have(overview: Overview) -> None:
+    gains = {line.name: line.gain for line in overview.lines}
+    assert gains["good"] == pytest.approx((0.1 - 0.1 + 0.01 + 0.3) / 4)
+    assert gains["some"] == pytest.approx(0.04)
+    assert gains["base"] is None
+
+
+def test_who_gains_most_stands_first_and_who_was_hardly_run_last(overview: Overview) -> None:
+    assert [line.name for line in overview.lines] == ["good", "some", "base", "few"]
+
+
+def test_lines_say_on_how_many_data_sets_they_are_better_and_worse(overview: Overview) -> None:
+    heading, *rows = at_a_glance(overview, "**{}**", "`{}`")
+    told = {name: cells for name, *cells in rows}
+    assert heading == ["method", "a", "b", "c", "d", "mean − base", "better, alike, worse"]
+    assert told["`good`"] == ["50.00*", "30.00*", "41.00", "**70.00***", "+7.75", "2, 1, 1"]
+    assert told["`some`"] == ["-", "**45.00***", "**43.00***", "-", "+4.00 (2 of 4)", "2, 0, 0"]
+    assert told["`few`"] == ["**90.00***", "-", "-", "-", "+50.00 (1 of 4)", "1, 0, 0"]
+    assert told["`base`"][-2:] == ["-", "-"]
+
+
+def test_what_was_not_tested_is_not_counted() -> None:
+    untested = Row(
+        "new", {"ndcg@10": Figure(0.9)}, differences={"base": Difference(0.5, 1.0, True, tested=False)}
+    )
+    (found,) = overviews(
+        [
+            section("a", [untested, row("base", 0.4)]),
+            section("b", [row("new", 0.5, 0.1), row("base", 0.4)]),
+        ]
+    )
+    assert at_a_glance(found, "{}")[1] == ["new", "90.00", "50.00*", "+30.00", "1, 0, 0"]
+
+
+def test_without_a_baseline_lines_stand_by_their_figures() -> None:
+    rows = [row("worse", 0.2), row("better", 0.3)]
+    (found,) = overviews([section(data, rows, asked=()) for data in "ab"])
+    assert at_a_glance(found, "{}") == [
+        ["method", "a", "b"], ["better", "30.00", "30.00"], ["worse", "20.00", "20.00"],
+    ]  # fmt: skip
+
+
+def test_of_several_baselines_the_first_counts_that_something_is_tested_against() -> None:
+    asked = ("first", "second")
+    both = [row("x", 0.5, 0.1, base="second"), row("second", 0.4)]
+    (found,) = overviews([section("a", both, asked), section("b", both, asked)])
+    assert found.baseline == "second"
+    later = [row("x", 0.5, 0.1, base="first"), row("first", 0.4)]
+    (found,) = overviews([section("a", both, asked), section("b", later, asked)])
+    assert found.baseline == "first"
+
+
+def test_controls_have_no_line() -> None:
+    local = replace(row("base, local only", 0.2, -0.2), control=True)
+    here = section("a", [row("x", 0.5, 0.1), row("base", 0.4), local])
+    assert overviews([here, section("b", [local])]) == []
+    (found,) = overviews([here, section("b", [row("base", 0.4), local])])
+    assert [line.name for line in found.lines] == ["x", "base"]
+
+
+def test_names_are_escaped() -> None:
+    rows = [row("a<b> #1 | 50%", 0.5, 0.1), row("base", 0.4)]
+    sections = [section(data, rows) for data in ("x_y", "z")]
+    assert "a&lt;b&gt; #1" in html(sections)
+    assert r"a<b> \#1 | 50\%" in latex(sections)
+    assert r"x\_y & z" in latex(sections)
+    assert r"a<b> #1 \| 50%" in markdown(sections, None)
+
+
+@pytest.mark.parametrize("count", [2, 6, 12])
+def test_the_terminal_has_80_columns(count: int) -> None:
+    rows = [row("a-method-with-a-name", 0.5, 0.1), row("base", 0.4)]
+    (found,) = overviews([section(f"data-with-a-long-name-{at}", rows) for at in range(count)])
+    with open(os.devnull, "w") as nowhere:
+        console = Console(width=80, record=True, file=nowhere)
+        console.print(terminal(found))
+    lines = console.export_text().splitlines()
+    (told,) = (line for line in lines if "a-method-with-a-name" in line)
+    assert told.split() == ["a-method-with-a-name", *["50.0*"] * (count if count <= 6 else 0), "+10.0"]
+    assert max(map(len, lines)) <= 80
+    assert "<" not in "".join(lines)
 
 
 @pytest.fixture
 def compared(small: Interactions, tastes: Interactions, tmp_path: Path) -> Comparison:
-    here = [Case(method, small) for method in ("popularity", "ease", "itemknn")]
-    there = [Case(method, tastes) for method in ("popularity", "ease")]
-    return compare_cases([*here, *there], tmp_path, 2, jobs=1, baseline="popularity")
+    cases = [Case(method, data) for data in (small, tastes) for method in ("popularity", "ease")]
+    return compare_cases(cases, tmp_path, 2, jobs=1, baseline="popularity")
 
 
-@pytest.fixture
-def overview(compared: Comparison) -> Overview:
+def test_a_comparison_begins_with_it(compared: Comparison) -> None:
     (found,) = overviews(compared.sections)
-    return found
-
-
-def ndcg(compared: Comparison, method: str, at: int) -> float:
-    rows = {row.name: row for row in compared.sections[at].rows}
-    return rows[method].figures["ndcg@10"].mean
-
-
-def test_a_gain_is_the_mean_over_data_that_both_have(compared: Comparison, overview: Overview) -> None:
-    gains = {line.name: line.gain for line in overview.lines}
-    both = [ndcg(compared, "ease", at) - ndcg(compared, "popularity", at) for at in (0, 1)]
-    assert gains["ease"] == pytest.approx(sum(both) / 2)
-    assert gains["itemknn"] == pytest.approx(
-        ndcg(compared, "itemknn", 0) - ndcg(compared, "popularity", 0)  # it was not run on the other
-    )
-    assert gains["popularity"] is None
-
-
-def test_who_gains_most_stands_first(overview: Overview) -> None:
-    gains = [0.0 if line.name == "popularity" else line.gain for line in overview.lines]
-    assert gains == sorted(gains, reverse=True)  # type: ignore[type-var]
-
-
-def test_what_is_no_luck_is_counted_and_marked(compared: Comparison, overview: Overview) -> None:
-    heading, *rows = at_a_glance(overview, "**{}**")
-    told = {name: cells for name, *cells in rows}
-    assert heading[0] == "method"
-    assert heading[-2:] == ["mean − popularity", "better, alike, worse"]
-    marked = sum(
-        (cell.endswith("*") and not cell.endswith("**")) or cell.endswith("***") for cell in told["ease"]
-    )
-    certain = [
-        row.differences["popularity"].certain
-        for section in compared.sections
-        for row in section.rows
-        if row.name == "ease"
+    ease = next(line for line in found.lines if line.name == "ease")
+    each = [
+        line.mean("ndcg@10") - base.mean("ndcg@10")
+        for base, line in (compared.lines[0:2], compared.lines[2:4])
     ]
-    assert marked == sum(certain) > 0  # of two tastes popularity knows nothing
-    better, alike, worse = map(int, told["ease"][-1].split(", "))
-    assert (better + worse, better + alike + worse) == (sum(certain), 2)
-    assert told["itemknn"][1] == "-"
-    assert told["popularity"][-2:] == ["-", "-"]
-    for at, section in enumerate(compared.sections):
-        best = max(ndcg(compared, row.name, at) for row in section.rows if not row.control)
-        assert any(cells[at].startswith(f"**{100 * best:.2f}**") for cells in told.values())
-
-
-def test_every_format_has_it(compared: Comparison, overview: Overview) -> None:
-    assert compared.to_markdown().index("## All data, protocol `strict`") < compared.to_markdown().index(
-        "users,"
-    )
+    assert ease.gain == pytest.approx(sum(each) / 2)
+    assert ease.verdicts[0] >= 1  # of two tastes popularity knows nothing
+    text = compared.to_markdown()
+    assert text.index("## All data, protocol `strict`") < text.index("users,")
     assert "% all data, protocol strict: NDCG@10" in compared.to_latex()
     assert "All data, protocol strict: NDCG@10" in compared._repr_html_()
-    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(all_data(overview))
-    text = console.export_text()
-    assert "popularity" in text
-    assert "<" not in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_one_data_set_needs_none(small: Interactions, tmp_path: Path) -> None:

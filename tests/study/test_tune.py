@@ -19,7 +19,7 @@ from fedrec.core.errors import FedrecError, Interrupted
 from fedrec.core.settings import Search
 from fedrec.data.interactions import Interactions
 from fedrec.data.worlds import scalable
-from fedrec.methods import ALIASES, METHODS, WRAPPERS, find, full_names, own_fields
+from fedrec.methods import ALIASES, METHODS, WRAPPERS, find, full_names, make, own_fields, settings_of
 from fedrec.runs.presets import preset
 from fedrec.study.space import space
 
@@ -45,12 +45,25 @@ def test_trials_that_are_asked_for_come_after_the_defaults(small: Interactions, 
 
 def usual() -> dict[str, Any]:
     """What a search of FedMF with a fixed length begins with."""
-    return {name: value for name, value in preset("fedmf", "honest").settings.items() if name != "fedmf.dim"}
+    everything = settings_of(make("fedmf", preset("fedmf", "honest").settings))
+    return {name: everything[name] for name in ("fedmf.lr", "fedmf.eta")}
 
 
 @pytest.fixture
 def searched(small: Interactions, tmp_path: Path) -> Tuned:
     return tune("fedmf", small, trials=6, out=tmp_path / "study", **SMALL)
+
+
+def test_what_is_asked_for_first_is_tried_in_a_study_that_is_there(
+    small: Interactions, tmp_path: Path
+) -> None:
+    wanted = {"lr": 0.2, "eta": 40.0}
+    tune("fedmf", small, trials=1, out=tmp_path / "study", **SMALL)
+    found = tune("fedmf", small, trials=2, out=tmp_path / "study", first=[wanted], **SMALL)
+    tried = [json.loads(one.user_attrs["settings"]) for one in found.trials]
+    assert tried == [usual(), {f"fedmf.{name}": value for name, value in wanted.items()}]
+    again = tune("fedmf", small, trials=3, out=tmp_path / "study", first=[wanted], **SMALL)
+    assert json.loads(again.trials[2].user_attrs["settings"]) not in tried  # once is enough
 
 
 def test_ranges_stand_beside_the_settings() -> None:
@@ -109,7 +122,7 @@ def test_the_command_runs_the_best(searched: Tuned) -> None:
     words = searched.command.split()
     assert words[:3] == ["fedrec", "run", "fedmf"]
     assert "--rounds 3" in searched.command
-    usual = preset("fedmf", "honest").settings
+    usual = settings_of(make("fedmf", preset("fedmf", "honest").settings))
     for name, value in searched.settings.items():
         assert (f"--set {name}={value}" in searched.command) == (value != usual[name])
 

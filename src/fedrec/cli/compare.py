@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,7 +96,6 @@ def compare(
     """Run what is missing, and print one table of means, spreads, paired tests, costs and controls."""
     import fedrec
     from fedrec.core.errors import FedrecError, Interrupted
-    from fedrec.figures.theme import altair
 
     if grid is not None:
         free = (
@@ -117,8 +117,12 @@ def compare(
             source = context.get_parameter_source(name)
             if name not in free and source is not None and source.name == "COMMANDLINE":
                 raise FedrecError(f"{grid} says it all: leave {name.rstrip('_').replace('_', '-')} out")
-    if figures is not None:
-        altair()  # a sentence now, where it is missing, and not after all runs
+    if figures is not None:  # a sentence now, and not after all runs
+        from fedrec.report.files import drawing
+
+        drawing()
+        if figures.exists() and not figures.is_dir():
+            raise FedrecError(f"--figures {figures} is a file: name a folder")
     with display() as changed:
         try:
             found = fedrec.compare(
@@ -136,31 +140,36 @@ def compare(
     if interrupted:
         complain(interrupted.replace("the same command", shlex.join(["fedrec", *sys.argv[1:]])))
         raise typer.Exit(130)
-    show(found, json)
-    if figures is not None:
-        _draw(found, figures, json)
+    files = _drawn(found, figures)
+    show(found, json, files)
+    if json:
+        return
+    if files:
+        say(f"Pictures and numbers: {', '.join(path.name for path in files)} in {figures}")
+    elif figures is not None:
+        say(
+            "No picture: it takes two data sets, and two methods of which one is the baseline.",
+            style="yellow",
+        )
 
 
-def _draw(found: Comparison, folder: Path, json: bool) -> None:
+def _drawn(found: Comparison, folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
     from fedrec.report.overview import write_overviews
     from fedrec.study.overview import overviews
 
-    files = write_overviews(overviews(found.sections), folder)
-    if json:
-        return
-    if not files:
-        say("No picture: it takes two data sets and two methods.", style="yellow")
-    else:
-        say(f"Pictures and numbers: {', '.join(path.name for path in files)} in {folder}")
+    return write_overviews(overviews(found.sections), folder)
 
 
-def show(found: Comparison, json: bool = False) -> None:
+def show(found: Comparison, json: bool = False, files: Sequence[Path] = ()) -> None:
     """The tables, what must be known to read them, and where they are."""
     if json:
-        say_json({"folder": str(found.folder), "runs_made": found.played, "lines": facts(found)})
+        told = {"folder": str(found.folder), "runs_made": found.played, "lines": facts(found)}
+        say_json({**told, "figures": [str(path) for path in files]})
         return
-    from fedrec.study.formats import all_data, over_seeds
-    from fedrec.study.overview import overviews
+    from fedrec.study.formats import over_seeds
+    from fedrec.study.overview import overviews, terminal
 
     shown = console()
     for section, table in zip([s for s in found.sections if s.rows], found.table, strict=True):
@@ -171,8 +180,11 @@ def show(found: Comparison, json: bool = False) -> None:
         if not section.rows:
             for note in section.notes:
                 say(f"{section.data}, {section.protocol}: {note}", style="yellow")
-    for overview in overviews(found.sections):
-        shown.print(all_data(overview))
+    glances = overviews(found.sections)
+    for overview in glances:
+        shown.print(terminal(overview))
+    if any(overview.partial for overview in glances):
+        say("In brackets: a mean over some of the data alone, which does not compare with the others.")
     leaking = [section.protocol for section in found.sections if section.leaks]
     if leaking:
         say(

@@ -52,14 +52,21 @@ def paper(panel: Panel) -> dict[str, Any]:
     }
 
 
-def write_panel(panel: Panel, folder: Path, name: str) -> list[Path]:
-    """One chart as SVG, PNG and PDF."""
+def drawing() -> Any:
+    """The library that makes files of charts; a sentence where it, or the one that draws, is not installed."""
+    altair()
     try:
         import vl_convert
     except ImportError:
         raise FedrecError(
             "files of figures need vl-convert-python, which is not installed: pip install 'fedrec[report]'"
         ) from None
+    return vl_convert
+
+
+def write_panel(panel: Panel, folder: Path, name: str) -> list[Path]:
+    """One chart as SVG, PNG and PDF."""
+    vl_convert = drawing()
     text = json.dumps(paper(panel))
     svg = vl_convert.vegalite_to_svg(text)
     write(folder / f"{name}.svg", svg)

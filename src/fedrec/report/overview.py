@@ -16,16 +16,16 @@ from fedrec.study.overview import Overview
 
 def write_overviews(overviews: Sequence[Overview], folder: Path) -> list[Path]:
     """``overview-PROTOCOL`` as CSV, SVG, PNG and PDF, where something is compared with a baseline."""
-    folder.mkdir(parents=True, exist_ok=True)
     files = []
     for one in overviews:
         if one.baseline is None:
             continue
         name, frame = f"overview-{slug(one.protocol)}", numbers(one)
+        folder.mkdir(parents=True, exist_ok=True)
         files.append(folder / f"{name}.csv")
         write(files[-1], frame.write_csv())
         title = f"NDCG@10 on all data under {one.protocol}, less that of {one.baseline}."
-        files += write_panel(Panel("ndcg", "", title, overview(frame, one.baseline)), folder, name)
+        files += write_panel(Panel("ndcg", "", title, overview(frame, one.baseline, one.data)), folder, name)
     return files
 
 
@@ -36,7 +36,6 @@ def numbers(one: Overview) -> Any:
     rows = [
         {"method": line.name, "data": data, "gain": 100 * found.mean, "certain": found.certain}
         for line in one.lines
-        for data in one.data
-        if data in line.rows and (found := line.rows[data].differences.get(one.baseline or "")) is not None
+        for data, found in line.differences.items()
     ]
     return pl.DataFrame(rows)

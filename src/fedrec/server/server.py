@@ -102,6 +102,13 @@ class Server:
                     f"{self.method.label} looks at single uploads: leave it out"
                 )
 
+    def like_this(self, found: ServerState, source: str) -> ServerState:
+        """What this server can go on from, or a sentence: another version of a method may hold other arrays."""
+        shapes = [{n: v.shape for n, v in state.held.items()} for state in (found, self.state)]
+        if shapes[0] != shapes[1]:
+            raise FedrecError(f"{source} was written by another server than this: its arrays differ")
+        return found
+
     def meet(self, introduced: Introduced | None) -> None:
         """Devices introduce themselves, before the first round."""
         if self.service is not None and not self.local:

@@ -151,8 +151,9 @@ class Simulation:
 
     def restore(self, last: Moment, selected: Selected | None) -> None:
         """Go on from a moment."""
-        self.server.state, self.selected = last.server, selected
+        server = self.server.like_this(last.server, "the checkpoint")
         self.here.restore(last.devices)
+        self.server.state, self.selected = server, selected
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint."""
@@ -160,8 +161,9 @@ class Simulation:
 
     def load(self, folder: Path) -> None:
         """Go on from a checkpoint."""
-        last, self.selected = self.team.load(folder)
-        self.server.state = last.server
+        last, selected = self.team.load(folder)
+        self.server.state = self.server.like_this(last.server, "the checkpoint")
+        self.selected = selected
 
     def warm_up(self) -> None:
         """Compile and initialise outside of the clock."""

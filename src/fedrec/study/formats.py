@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec.core.protocol import Protocol
 from fedrec.core.protocol import protocol as named_protocol
 from fedrec.study.case import run_seconds
-from fedrec.study.overview import Overview, at_a_glance, how_to_read, overviews
+from fedrec.study.overview import at_a_glance, how_to_read, overviews
 from fedrec.study.published import Published
 from fedrec.study.table import CERTAIN, FIGURES, Difference, Figure, Section
 
@@ -203,29 +203,6 @@ def _html_table(cells: Sequence[Sequence[str]], ruled: int | None = None) -> str
     return "\n".join([*text, "</tbody></table>"])
 
 
-def all_data(overview: Overview) -> Table:
-    """Within 80 columns: one digit, and no verdicts."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=f"all data, protocol {overview.protocol}: NDCG@10", title_justify="left", box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
-    cells = at_a_glance(overview, "<{}>", digits=1)  # <>: in bold
-    heading, *rows = [line[:-1] for line in cells] if overview.baseline else cells
-    table.add_column("", overflow="fold", min_width=min(20, max(len(row[0]) for row in rows)))
-    for name in heading[1:]:
-        table.add_column(name, justify="right", overflow="fold", max_width=max(7, 42 // len(overview.data)))
-    for name, *told in rows:
-        bold = ["bold" if cell.startswith("<") else "" for cell in told]
-        table.add_row(
-            name, *(Text(c.strip("<").replace(">", ""), b) for c, b in zip(told, bold, strict=True))
-        )
-    return table
-
-
 def terminal(section: Section) -> Table:
     """Within 80 columns: one digit, bytes up and down together."""
     from rich.box import SIMPLE_HEAD
@@ -280,7 +257,10 @@ def _cells(section: Section, cell: Cell, name: str, text: Callable[[str], str] =
 def pipes(cells: Sequence[Sequence[str]]) -> list[str]:
     heading, *rows = cells
     rule = ["---", *["---:"] * (len(heading) - 1)]
-    return [f"| {' | '.join(line)} |" for line in (heading, rule, *rows)]
+    return [
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
+        for line in (heading, rule, *rows)
+    ]
 
 
 def _first_control_at(section: Section) -> int | None:
@@ -334,6 +314,9 @@ def _number(value: float | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    for letter, code in (("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("±", r"$\pm$"), ("−", "$-$")):
+    for letter, code in (
+        ("$", r"\$"), ("&", r"\&"), ("%", r"\%"), ("#", r"\#"), ("_", r"\_"), ("^", r"\^{}"), ("~", r"\~{}"),
+        ("±", r"$\pm$"), ("−", "$-$"),
+    ):  # fmt: skip
         text = text.replace(letter, code)
     return text

@@ -25,6 +25,7 @@ class Paired:
     p: float
     users: int = 0
     seeds: int = 0  # where a ledger has figures alone, they are paired over seeds
+    tested: bool = True  # of one observation nothing can be told
 
 
 def paired(a: Line, b: Line, metric: str = "ndcg", full: bool = False) -> Paired:
@@ -47,8 +48,9 @@ def paired_over_seeds(a: Line, b: Line, metric: str = "ndcg@10") -> Paired:
     n, mean = len(difference), float(difference.mean())
     spread = float(difference.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
     # Where seeds change nothing, they are one observation; and a ledger has rounded figures.
-    p = 1.0 if spread < ROUNDED else 2 * float(stdtr(n - 1, -abs(mean) / spread))
-    return Paired(mean, p, seeds=n)
+    tested = spread >= ROUNDED
+    p = 2 * float(stdtr(n - 1, -abs(mean) / spread)) if tested else 1.0
+    return Paired(mean, p, seeds=n, tested=tested)
 
 
 def signed_rank(differences: NDArray[np.float64]) -> float:

@@ -32,6 +32,7 @@ class Difference:
     mean: float
     p: float  # corrected
     over_seeds: bool  # the test was over seeds, not over users
+    tested: bool = True
 
     @property
     def certain(self) -> bool:
@@ -153,10 +154,12 @@ def _differences(lines: Sequence[Line], baseline: str) -> dict[str, Difference]:
         if line is not base and common:
             a, b = line.at(common), base.at(common)
             tests[line.case.name] = paired(a, b) if a.has_ranks and b.has_ranks else paired_over_seeds(a, b)
-    corrected = holm([test.p for test in tests.values()])
+    corrected = iter(holm([test.p for test in tests.values() if test.tested]))
     return {
-        name: Difference(test.difference, p, test.seeds > 0)
-        for (name, test), p in zip(tests.items(), corrected, strict=True)
+        name: Difference(
+            test.difference, next(corrected) if test.tested else 1.0, test.seeds > 0, test.tested
+        )
+        for name, test in tests.items()
     }
 
 

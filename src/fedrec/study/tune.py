@@ -137,7 +137,7 @@ def tune(
 ) -> Tuned:
     """Search for settings until the study has so many trials; ``settings`` are fixed.
 
-    The first trial has the defaults, those after it what ``first`` says.
+    The first trial has the preset's settings, those after it what ``first`` says, also where a study goes on.
     Trials that fall behind the median of others in the same round are stopped.
     Started again, or in another process, it goes on with the same study; with a ``ledger``, a file of what was
     tried, on another machine too.
@@ -217,6 +217,12 @@ def _same_or_new(study: Any, about: dict[str, Any], first: list[dict[str, Any]],
         for values in first:
             study.enqueue_trial(values)
         return
+    asked_for = [
+        trial.system_attrs.get("fixed_params", trial.params) for trial in study.get_trials(deepcopy=False)
+    ]
+    for values in first:
+        if values not in asked_for:
+            study.enqueue_trial(values)
     then = json.loads(before)
     now = json.loads(json.dumps(about))
     for name in sorted({*then, *now}):
