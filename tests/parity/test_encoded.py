@@ -12,17 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedrec
+from fedrec.channel.stage import parse
 from fedrec.clients.clients import Ask
+from fedrec.clients.engine import Wish
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Group
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog
 from fedrec.core.upload import Upload
-from fedrec.data.interactions import from_codes
+from fedrec.data.interactions import Interactions, from_codes
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
 from fedrec.methods import make
 from fedrec.methods.fedae import FedAE
+from fedrec.methods.feddae import FedDAE
+from fedrec.server.divergence import Diverged
 from fedrec.simulate.simulation import Simulation
 from fedrec.testing import different, scores
 
@@ -48,13 +52,18 @@ def sums_of(simulation: Simulation, single: bool, round: int = 1) -> dict[str, n
     return dict(total.sums)
 
 
-def assert_alike(method: Any, parts: Split, seed: int = 0) -> None:
-    """Before Adam, which makes as much of rounding alone as of any other gradient; and what devices keep."""
-    plain, compiled = (Simulation(method, parts, engine=e, seed=seed) for e in ("plain", "fused"))
-    for round in (1, 2):
-        theirs, ours = (sums_of(simulation, False, round) for simulation in (plain, compiled))
-        for name, value in theirs.items():
-            assert np.linalg.norm(value - ours[name]) <= fused.TOLERANCE * np.linalg.norm(value) + 1e-5, name
+def begun(method: Any, parts: Split, seed: int = 0, **options: Any) -> list[Simulation]:
+    """Both engines, at a server whose offsets are not zero."""
+    simulations = [Simulation(method, parts, engine=e, seed=seed, **options) for e in ("plain", "fused")]  # type: ignore[arg-type]
+    for simulation in simulations:
+        rng, shared = np.random.default_rng(0), simulation.server.state.shared
+        for name in ("appeal", "offset"):
+            shared[name][:] = rng.normal(0, 0.3, shared[name].shape)
+    assert [simulation.clients.engine.name for simulation in simulations] == ["plain", "fused"]
+    return simulations
+
+
+def assert_same_devices(plain: Simulation, compiled: Simulation) -> None:
     for name, value in plain.clients.state.lines.items():
         assert fused.far(value, compiled.clients.state.lines[name]) < fused.TOLERANCE, name
     everyone = plain.clients.everyone
@@ -62,6 +71,24 @@ def assert_alike(method: Any, parts: Split, seed: int = 0) -> None:
         a, b = (s.get(everyone) for s in (store, compiled.clients.state.rows[name]))
         np.testing.assert_array_equal(a.items.items, b.items.items)
         assert fused.far(a.values, b.values) < fused.TOLERANCE, name
+
+
+def assert_alike(method: Any, parts: Split, seed: int = 0) -> None:
+    """Before Adam, which makes as much of rounding alone as of any other gradient; and what devices keep."""
+    plain, compiled = begun(method, parts, seed)
+    for round in (1, 2):
+        told = [s.server.broadcast(round) for s in (plain, compiled)]
+        codes = [
+            s.clients.engine.fit(
+                at, s.clients.state, s.clients.everyone, s.clients.plan(round), Wish(single=True)
+            ).lines["code"]
+            for s, at in zip((plain, compiled), told, strict=True)
+        ]
+        assert fused.far(*codes) < fused.TOLERANCE
+        theirs, ours = (sums_of(simulation, False, round) for simulation in (plain, compiled))
+        for name, value in theirs.items():
+            assert np.linalg.norm(value - ours[name]) <= fused.TOLERANCE * np.linalg.norm(value) + 1e-5, name
+    assert_same_devices(plain, compiled)
 
 
 @pytest.mark.parametrize("protocol", ["strict", "paper"])
@@ -129,7 +156,11 @@ def test_a_single_upload_is_the_plain_engines(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_clients_with_one_item_and_with_all_items(name: str) -> None:
     """The smallest client there is, and one that leaves nothing to draw as a negative."""
-    runs = [[0, 1, 2], list(range(12)), [3, 4, 5, 6]]
+    runs = [
+        [0, 1, 2],
+        list(range(12)),
+        [3, 4, 5, 6],
+    ]  # the first trains on one item; paper's second has no negatives
     users = np.repeat(np.arange(3, dtype=np.int32), [len(run) for run in runs])
     codes = np.array([i for run in runs for i in run], np.int32)
     data = from_codes("tiny", users, codes, np.arange(len(codes)), np.arange(3), np.arange(12))
@@ -150,18 +181,71 @@ def test_one_thread_and_many_end_with_the_same_bits(name: str) -> None:
     assert one.ranks.equals(three.ranks)
 
 
+@pytest.mark.parametrize("table", ["decoder", "appeal", "encoder", "offset"])
 @pytest.mark.parametrize("name", SMALL)
-def test_a_client_that_runs_away_is_dropped_and_left_as_it_was(name: str) -> None:
+def test_a_client_that_runs_away_is_dropped_and_left_as_it_was(name: str, table: str) -> None:
+    """Of rows whoever looks at item 7; an offset that is not finite ends the run."""
     parts = split(scalable(60, 400, 400), "strict", 0)
-    dropped = []
-    for engine in ("plain", "fused"):
-        simulation = Simulation(make(name, SMALL[name]), parts, engine=engine)  # type: ignore[arg-type]
-        appeal = simulation.server.state.shared["appeal"]
-        appeal[7] = np.inf  # whoever meets item 7
-        dropped.append(simulation.play(evaluate=False).dropped)
-        others = np.delete(simulation.server.state.shared["decoder"], 7, axis=0)
-        assert np.isfinite(others).all()
-    assert dropped[0] == dropped[1] > 0
+    for simulation in begun(make(name, SMALL[name]), parts):
+        simulation.play(evaluate=False)
+        state, everyone = simulation.clients.state, simulation.clients.everyone
+        before = [
+            {n: v.copy() for n, v in state.lines.items()},
+            {n: s.get(everyone) for n, s in state.rows.items()},
+        ]
+        shared = simulation.server.state.shared[table]
+        shared[7 if table != "offset" else slice(None)] = np.inf
+        if table == "offset":
+            with pytest.raises(Diverged, match="60 of 60 clients ran away"):
+                simulation.play(evaluate=False)
+            continue
+        answers = list(simulation.clients.fit(simulation.server.broadcast(2), everyone, Ask(single=True)))
+        there = np.concatenate([answer.reply.users for answer in answers])
+        dropped = np.setdiff1d(everyone, there)
+        assert len(dropped) > 0
+        simulation.clients.keep()
+        for line, value in before[0].items():
+            np.testing.assert_array_equal(simulation.clients.state.lines[line][dropped], value[dropped])
+        for rows in before[1]:
+            kept = simulation.clients.state.rows[rows].get(dropped)
+            np.testing.assert_array_equal(kept.values, state.rows[rows].get(dropped).values)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_newcomers_and_longer_histories(name: str) -> None:
+    """Where the shared part stands still, and where devices rank from more than they trained on."""
+    parts = split(scalable(60, 50, 900), "strict", 0)
+    plain, compiled = begun(make(name, SMALL[name]), parts)
+    for simulation in (plain, compiled):
+        simulation.clients.join(simulation.server.standing(), 2)
+    assert_same_devices(plain, compiled)
+    found = []
+    for simulation in (plain, compiled):
+        clients = simulation.clients
+        everyone, told = clients.everyone, simulation.server.standing()
+        longer = clients.knowing(clients.data.train.followed_by(clients.data.forbidden))
+        assert longer.engine.name == clients.engine.name
+        found.append(longer.score(told.shared, longer.part(told, everyone, own=True)))
+    assert fused.far(*found) < fused.TOLERANCE
+
+
+def test_histories_longer_than_a_batch_are_ranked_from(small: Interactions) -> None:
+    """Protocol `next` adds an item after training: nobody is asked to train on it."""
+    longest = int(Simulation(FedAE(), split(small, "next", 0)).clients.engine.sizes.max())  # type: ignore[attr-defined]
+    run = fedrec.run(FedAE(hidden=8, batch_size=longest), small, protocol="next", rounds=1)
+    assert run.federated is not None
+    assert run.federated.clients.engine.name == "fused"
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_in_fixed_point_too(name: str) -> None:
+    parts = split(scalable(60, 50, 900), "strict", 0)
+    plain, compiled = begun(make(name, SMALL[name]), parts, channel=[parse("fixed")])
+    for simulation in (plain, compiled):
+        simulation.play(evaluate=False)
+    assert_same_devices(plain, compiled)
+    for part, value in plain.server.state.shared.items():
+        assert fused.far(value, compiled.server.state.shared[part]) < 1e-3, part
 
 
 def test_what_the_kernel_does_not_know_runs_on_the_plain_engine() -> None:
@@ -174,7 +258,15 @@ def test_what_the_kernel_does_not_know_runs_on_the_plain_engine() -> None:
             ]
 
     parts = split(scalable(20, 30, 200), "strict", 0)
-    for method in (Stepping(hidden=8), FedAE(hidden=8, batch_size=16)):
+
+    class TwoRates(FedDAE):
+        def plan(self, catalog: Catalog, round: int) -> Any:
+            support, everything = super().plan(catalog, round)
+            shared, _ = everything.groups
+            own = [Group(("own", "own_offset"), SGD(0.1), "private"), Group(("gate",), SGD(5.0), "private")]
+            return [support, type(everything)([shared, *own], terms=everything.terms)]
+
+    for method in (Stepping(hidden=8), FedAE(hidden=8, batch_size=16), TwoRates(hidden=8)):
         assert Simulation(method, parts).clients.engine.name == "plain"
-        with pytest.raises(FedrecError, match="engine 'fused' cannot run fedae"):
+        with pytest.raises(FedrecError, match="engine 'fused' cannot run fed"):
             Simulation(method, parts, engine="fused")

@@ -286,7 +286,8 @@ class Clients:
         grown = copy(self)
         grown.data = self.data.knowing(histories)
         grown.setting = replace(self.setting, data=grown.data)
-        grown.engine = choose_engine(self.engine.name, grown.setting)
+        # Histories that are longer than a kernel takes are ranked from on the plain engine.
+        grown.engine = choose_engine("plain" if self.engine.name == "plain" else "auto", grown.setting)
         return grown
 
     # -- newcomers, files ----------------------------------------------------------------------

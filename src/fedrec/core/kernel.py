@@ -151,9 +151,9 @@ class Generated:
 
 @dataclass(frozen=True)
 class Encoded:
-    """score = row of ``decoder`` · code + ``appeal``, with code = tanh(Σ rows of ``encoder`` / √n + offset).
+    """score = row of ``decoder`` · code + ``appeal``, with code = tanh(Σ rows of ``encoder`` / √k + offset).
 
-    The sum is over a random half of the n items that a client met. It looks at all samples once: the gradient of the
+    The sum is over k items, a random half of those that a client met. It looks at all samples once: the gradient of the
     multinomial's loss is sent, its sum over the catalogue estimated from negatives (FedAE). With ``own``, the rows,
     offset and gate of a second encoder on the device, code is (1 − σ(gate)) of the first's and σ(gate) of the second's,
     which a step of SGD moves (FedDAE).

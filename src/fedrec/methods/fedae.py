@@ -8,7 +8,7 @@ second encoder on each device and a gate between the two (``feddae.py``).
 Two things are ours, so that a device holds touched rows only and never the whole catalogue: what dropout leaves is a
 random half of its items, and the sum over all items in the softmax is estimated from sampled negatives,
 
-    h = tanh(Σ_{j in the half} E_j / √n + c),   x_j = D_j·h + a_j,
+    h = tanh(Σ_{j in the half} E_j / √(size of the half) + c),   x_j = D_j·h + a_j,
     loss = −Σ_{j met} (x_j − log Z),   Z = Σ_{j met} e^{x_j} + (others of the catalogue / negatives) Σ_{neg} e^{x_j}.
 """
 

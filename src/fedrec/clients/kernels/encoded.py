@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.encoded_shard import Model, Outcome, codes_of, own_of_met, train_shard
 from fedrec.clients.kernels.rank import score_all_rows, score_lines
-from fedrec.clients.kernels.shards import shards
+from fedrec.clients.kernels.shards import SHARDS, shards
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import Rows
 from fedrec.core.aligned import zeros_like
@@ -30,6 +30,7 @@ from fedrec.data.negatives import NEGATIVES
 from fedrec.data.samples import SUPPORT
 
 EACH = 50  # samples' worth of work that every client costs, whatever its size
+LARGEST = 1 << 28  # numbers that the single uploads of a block may hold
 NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, 1), np.float32)
 
 
@@ -43,6 +44,7 @@ class EncodedClients:
         self.form, self.setting, self.method, self.data = form, setting, setting.method, setting.data
         self.histories = self.data.histories
         self.sizes = self.data.samples(np.arange(len(self.data)))
+        self.hidden = setting.slots[form.encoder].shape[1]
         self.begun = (
             setting.slots[form.own[0]].starting(form.own[0], setting.seed)
             if form.own
@@ -50,7 +52,8 @@ class EncodedClients:
         )
 
     def blocks(self, users: Ids) -> list[Ids]:
-        return shards(users, self.sizes[users] + EACH)
+        numbers = int(self.sizes[users].sum()) * (2 * self.hidden + 1)
+        return shards(users, self.sizes[users] + EACH, max(SHARDS, 1 + numbers // LARGEST))
 
     def why_not(self, plan: list[Phase]) -> str | None:
         form = self.form
@@ -64,7 +67,10 @@ class EncodedClients:
         shared = dict.fromkeys((form.encoder, form.decoder, form.appeal, form.offset), Gradient)
         own = dict.fromkeys(form.own or (), SGD)
         moved = {n: type(g.optimizer) for g in plan[1].groups for n in g.names}
-        if moved not in ({**shared, **own}, shared, own):
+        rates = {g.optimizer for g in plan[1].groups if isinstance(g.optimizer, SGD)}
+        if plan[1].terms != {"items": float(self.data.n_items)}:
+            return "its loss has other terms than the size of the catalogue"
+        if moved not in ({**shared, **own}, shared, own) or not moved or len(rates) > 1:
             return "it trains other arrays, or in another way, than its kernel says"
         return None
 
@@ -91,7 +97,6 @@ class EncodedClients:
         weights = weights_by(uploads, self.sizes[users])
         model = self._model(broadcast.shared, state, users, weights)
         names = (form.encoder, form.decoder, form.appeal, form.offset)
-        hidden = model.encoder.shape[1]
         slot = self.setting.slots[form.code]
         begun = slot.freshly(form.code, self.setting.seed, broadcast.round)
         one_by_one, room = (clients, int(self.sizes[users].sum())) if wish.single else (0, 0)
@@ -106,10 +111,10 @@ class EncodedClients:
             offset=sums[3],
             ptr=np.zeros(clients + 1 if wish.single else 0, np.int64),
             items=np.empty(room, np.int32),
-            encoder_rows=np.zeros((room, hidden), np.float32),
-            decoder_rows=np.zeros((room, hidden), np.float32),
+            encoder_rows=np.zeros((room, self.hidden), np.float32),
+            decoder_rows=np.zeros((room, self.hidden), np.float32),
             appeals=np.zeros(room, np.float32),
-            offsets=np.zeros((one_by_one, hidden), np.float32),
+            offsets=np.zeros((one_by_one, self.hidden), np.float32),
         )
         moved = [g.optimizer for g in plan[-1].groups]
         rate = next((m.lr for m in moved if isinstance(m, SGD)), 0.0)
@@ -151,7 +156,7 @@ class EncodedClients:
     def rebuilt(self, broadcast: Broadcast, state: DeviceState, users: Ids, own: bool) -> RankingPart:
         """Encoded again, from all that a device met."""
         model = self._model(broadcast.shared, state, users, np.zeros(0, np.float32))
-        codes = np.empty((len(users), model.encoder.shape[1]), np.float32)
+        codes = np.empty((len(users), self.hidden), np.float32)
         codes_of(model, codes)
         lines = {n: state.lines[n][users] for n in (self.form.own or ())[1:]}
         return RankingPart(users, {**lines, self.form.code: codes}, {})

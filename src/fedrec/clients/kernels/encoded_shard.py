@@ -1,11 +1,13 @@
 """A shard of autoencoders in one compiled call (FedAE, FedDAE): sample, encode, the loss and its gradient.
 
-With x_i = D_i·h + a_i for the rows of a client, s_i of whose samples are positives and o_i others, n and m in all:
+With x_i = D_i·h + a_i for the rows of a client, s_i of whose samples are positives and o_i others, n positives and m
+others in all:
 
     w_i = s_i + o_i·(M − n)/m,   Z = Σ w_i e^{x_i},   loss = Σ s_i (log Z − x_i),   r_i = n w_i e^{x_i}/Z − s_i,
 
 with r_i the slope of the loss in x_i. So ∂D_i = r_i h, ∂a_i = r_i, ∂h = Σ r_i D_i; behind tanh, ∂h (1 − h²) is the
-gradient of the offset, and 1/√k of it that of each of the k rows that were encoded.
+gradient of the offset, and 1/√k of it that of each of the k rows that were encoded. Rows that were not encoded are not
+looked at: one that is not finite drops no client here, as nothing of it is sent.
 """
 
 from __future__ import annotations
@@ -198,10 +200,11 @@ def train_shard(
         positives = histories.train_ptr[u + 1] - first
         for i in range(held):
             s.half[i] = F(0)
-        size = choose_part(support, histories.keys[u], positives, n, histories.per_positive, 1, chosen)
-        for k in range(size):
-            if chosen[k] < positives:
-                s.half[drawn.place[histories.train[first + chosen[k]]]] = F(1)
+        size = choose_part(
+            support, histories.keys[u], positives, positives, histories.per_positive, 1, chosen
+        )
+        for k in range(size):  # of the positives alone
+            s.half[drawn.place[histories.train[first + chosen[k]]]] = F(1)
         begin, end = model.met_ptr[c], model.met_ptr[c + 1]
         s.first[:] = F(0)
         s.second[:] = F(0)
@@ -229,8 +232,9 @@ def train_shard(
             of_gate = (dot(s.d_code, s.h_own) - dot(s.d_code, s.h)) * share * (F(1) - share)
         out.losses[c] = loss / F(max(positives, 1))
         check = loss + total_of(s.r[:held]) * total_of(s.code) + total_of(s.d_first) + of_gate
+        check += total_of(s.first)  # before tanh, which makes 1 of infinity
         if has_own:
-            check += total_of(s.d_second)
+            check += total_of(s.d_second) + total_of(s.second)
         # Not np.isfinite: that is x − x == 0, which fastmath may take for granted.
         out.finite[c] = abs(check) < F(np.inf) and abs(out.losses[c]) < F(WILD)
         if single:
