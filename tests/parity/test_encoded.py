@@ -20,7 +20,7 @@ from fedrec.core.federated import Group
 from fedrec.core.optim import SGD
 from fedrec.core.slots import Catalog
 from fedrec.core.upload import Upload
-from fedrec.data.interactions import Interactions, from_codes
+from fedrec.data.interactions import Interactions
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
 from fedrec.methods import make
@@ -28,7 +28,7 @@ from fedrec.methods.fedae import FedAE
 from fedrec.methods.feddae import FedDAE
 from fedrec.server.divergence import Diverged
 from fedrec.simulate.simulation import Simulation
-from fedrec.testing import different, scores
+from fedrec.testing import scores
 
 spec = importlib.util.spec_from_file_location("fused", Path(__file__).with_name("test_fused.py"))
 assert spec is not None
@@ -156,29 +156,13 @@ def test_a_single_upload_is_the_plain_engines(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_clients_with_one_item_and_with_all_items(name: str) -> None:
     """The smallest client there is, and one that leaves nothing to draw as a negative."""
-    runs = [
-        [0, 1, 2],
-        list(range(12)),
-        [3, 4, 5, 6],
-    ]  # the first trains on one item; paper's second has no negatives
-    users = np.repeat(np.arange(3, dtype=np.int32), [len(run) for run in runs])
-    codes = np.array([i for run in runs for i in run], np.int32)
-    data = from_codes("tiny", users, codes, np.arange(len(codes)), np.arange(3), np.arange(12))
     for protocol in ("strict", "paper"):
-        assert_alike(make(name, SMALL[name]), split(data, protocol, 0))
+        assert_alike(make(name, SMALL[name]), split(fused.tiny(), protocol, 0))
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_one_thread_and_many_end_with_the_same_bits(name: str) -> None:
-    many = scalable(200, 120, 3000)
-    one, three = (
-        fedrec.run(name, many, rounds=2, settings=SMALL[name], threads=threads) for threads in (1, 3)
-    )
-    assert one.federated is not None
-    assert three.federated is not None
-    assert one.federated.clients.engine.name == "fused"
-    assert different(one.federated.moment, three.federated.moment) == []
-    assert one.ranks.equals(three.ranks)
+    fused.assert_same_bits_on_threads(name, SMALL[name])
 
 
 @pytest.mark.parametrize("table", ["decoder", "appeal", "encoder", "offset"])

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedrec
 from fedrec.core.errors import FedrecError
-from fedrec.data.interactions import from_codes
+from fedrec.data.interactions import Interactions, from_codes
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
 from fedrec.methods import make
 from fedrec.methods.fedmf import FedMF
 from fedrec.simulate.simulation import Simulation
-from fedrec.testing import scores
+from fedrec.testing import different, scores
 
 TOLERANCE = 1e-5
 SPECS = ["fedmf", "pfedrec", "fedrecon", "fedmf+dualper", "fedrecon+dualper", "fedmf+gel", "pfedrec+gel"]
@@ -58,6 +61,24 @@ def assert_alike(plain: Simulation, fused: Simulation) -> None:
     for view in plain.views:
         a, b = (scores(s, s.selected.moment, view) for s in (plain, fused))  # type: ignore[union-attr]
         assert far(a, b) < TOLERANCE, view
+
+
+def tiny() -> Interactions:
+    """Three clients: one that trains on a single item, and one that met them all, without negatives under `paper`."""
+    runs = [[0, 1, 2], list(range(12)), [3, 4, 5, 6]]
+    users = np.repeat(np.arange(3, dtype=np.int32), [len(run) for run in runs])
+    codes = np.array([i for run in runs for i in run], np.int32)
+    return from_codes("tiny", users, codes, np.arange(len(codes)), np.arange(3), np.arange(12))
+
+
+def assert_same_bits_on_threads(name: str, settings: dict[str, Any]) -> None:
+    many = scalable(200, 120, 3000)
+    one, three = (fedrec.run(name, many, rounds=2, settings=settings, threads=threads) for threads in (1, 3))
+    assert one.federated is not None
+    assert three.federated is not None
+    assert one.federated.clients.engine.name == "fused"
+    assert different(one.federated.moment, three.federated.moment) == []
+    assert one.ranks.equals(three.ranks)
 
 
 def settings_for(spec: str, **values: object) -> dict[str, object]:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fedrec
 from fedrec.clients.clients import Ask
 from fedrec.core.errors import FedrecError
 from fedrec.core.federated import Group
@@ -19,14 +18,12 @@ from fedrec.core.optim import SGD
 from fedrec.core.ragged import Ragged
 from fedrec.core.slots import Catalog
 from fedrec.core.upload import Upload
-from fedrec.data.interactions import from_codes
 from fedrec.data.split import Split, split
 from fedrec.data.worlds import scalable
 from fedrec.methods import make
 from fedrec.methods.fedpergnn import FedPerGNN
 from fedrec.methods.metamf import MetaMF
 from fedrec.simulate.simulation import Simulation
-from fedrec.testing import different
 
 spec = importlib.util.spec_from_file_location("fused", Path(__file__).with_name("test_fused.py"))
 assert spec is not None
@@ -152,25 +149,13 @@ def test_the_server_back_propagates_as_pytorch_does() -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_clients_with_one_item_and_with_all_items(name: str) -> None:
     """The smallest client there is, and one that leaves nothing to draw as a negative."""
-    runs = [[0, 1, 2], list(range(12)), [3, 4, 5, 6]]
-    users = np.repeat(np.arange(3, dtype=np.int32), [len(run) for run in runs])
-    codes = np.array([i for run in runs for i in run], np.int32)
-    data = from_codes("tiny", users, codes, np.arange(len(codes)), np.arange(3), np.arange(12))
     for protocol in ("strict", "paper"):
-        assert_alike(make(name, SMALL[name]), split(data, protocol, 0))
+        assert_alike(make(name, SMALL[name]), split(fused.tiny(), protocol, 0))
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_one_thread_and_many_end_with_the_same_bits(name: str) -> None:
-    many = scalable(200, 120, 3000)
-    one, three = (
-        fedrec.run(name, many, rounds=2, settings=SMALL[name], threads=threads) for threads in (1, 3)
-    )
-    assert one.federated is not None
-    assert three.federated is not None
-    assert one.federated.clients.engine.name == "fused"
-    assert different(one.federated.moment, three.federated.moment) == []
-    assert one.ranks.equals(three.ranks)
+    fused.assert_same_bits_on_threads(name, SMALL[name])
 
 
 def test_a_client_that_runs_away_is_dropped_and_left_as_it_was() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.attention_shard import Model, Outcome, train_shard, vectors_of
 from fedrec.clients.kernels.attention_step import Layer
-from fedrec.clients.kernels.rank import score_all_rows, score_lines
+from fedrec.clients.kernels.rank import NO_ROWS, score_all_rows, score_lines
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.leaving import left
 from fedrec.clients.state import DeviceState
@@ -30,7 +30,6 @@ from fedrec.core.upload import Upload, summed
 from fedrec.data.negatives import NEGATIVES
 
 EACH = 50  # samples' worth of work that every client costs, whatever its size
-NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, 1), np.float32)
 
 
 class AttentionClients:

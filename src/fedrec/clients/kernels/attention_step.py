@@ -91,6 +91,7 @@ def _slope(x: Any) -> Any:
 
 @part(fastmath=STEADY, error_model="numpy")
 def add(to: Any, factor: Any, x: Any) -> None:
+    """to += factor · x."""
     for j in range(len(to)):
         to[j] += factor * x[j]
 

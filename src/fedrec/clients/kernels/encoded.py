@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.encoded_shard import Model, Outcome, codes_of, own_of_met, train_shard
-from fedrec.clients.kernels.rank import score_all_rows, score_lines
+from fedrec.clients.kernels.rank import NO_ROWS, score_all_rows, score_lines
 from fedrec.clients.kernels.shards import SHARDS, shards
 from fedrec.clients.state import DeviceState
 from fedrec.clients.store import Rows
@@ -31,7 +31,6 @@ from fedrec.data.samples import SUPPORT
 
 EACH = 50  # samples' worth of work that every client costs, whatever its size
 LARGEST = 1 << 28  # numbers that the single uploads of a block may hold
-NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, 1), np.float32)
 
 
 class EncodedClients:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec.clients.engine import WILD
+from fedrec.clients.kernels.attention_step import add
 from fedrec.clients.kernels.distinct import FAR_APART, draw_rows, make_drawn
 from fedrec.core.compiled import part
 from fedrec.core.entropy import STEADY, F, exp_negative
@@ -92,13 +93,6 @@ def make_scratch(most: int, hidden: int) -> Scratch:
 
 
 @part(fastmath=STEADY, error_model="numpy")
-def add_up(rows: Any, at: int, total: Any) -> None:
-    """total += one of the rows."""
-    for j in range(len(total)):
-        total[j] += rows[at, j]
-
-
-@part(fastmath=STEADY, error_model="numpy")
 def finish(total: Any, offset: Any, count: Any, h: Any) -> None:
     """From the sum of rows to what goes into tanh, in place, and what comes out of it."""
     share = F(1) / np.sqrt(max(count, F(1)))
@@ -110,6 +104,7 @@ def finish(total: Any, offset: Any, count: Any, h: Any) -> None:
 
 @part(fastmath=STEADY, error_model="numpy")
 def between(h: Any, h_own: Any, share: Any, code: Any) -> None:
+    """The code: so much of the way from what the shared encoder says to what the own one does."""
     for j in range(len(code)):
         code[j] = h[j] + share * (h_own[j] - h[j])
 
@@ -145,14 +140,13 @@ def slopes(
     s.d_code[:] = F(0)
     for i in range(held):
         prefetch(model.decoder, touched[min(i + AHEAD, held - 1)])
-        slope, row = s.r[i], model.decoder[touched[i]]
-        for j in range(len(s.d_code)):
-            s.d_code[j] += slope * row[j]
+        add(s.d_code, s.r[i], model.decoder[touched[i]])
     return total_of(s.terms[:held])
 
 
 @part(fastmath=STEADY, error_model="numpy")
 def behind_tanh(d_code: Any, share: Any, h: Any, out: Any) -> None:
+    """The gradient in what goes into tanh, of an encoder that has such a share of the code."""
     for j in range(len(out)):
         out[j] = share * d_code[j] * (F(1) - h[j] * h[j])
 
@@ -163,13 +157,6 @@ def after_step(total: Any, slope: Any, rate: Any, count: Any, h: Any) -> None:
     moved = rate * (count / max(count, F(1)) + F(1))
     for j in range(len(total)):
         h[j] = np.tanh(total[j] - moved * slope[j])
-
-
-@part(fastmath=STEADY, error_model="numpy")
-def add_times(total: Any, factor: Any, line: Any) -> None:
-    """total += factor · line."""
-    for j in range(len(total)):
-        total[j] += factor * line[j]
 
 
 @part(fastmath=STEADY, error_model="numpy")
@@ -212,9 +199,9 @@ def train_shard(
         for o in range(begin, end):
             if s.half[drawn.place[model.met[o]]] > F(0):
                 count += F(1)
-                add_up(model.encoder, model.met[o], s.first)
+                add(s.first, F(1), model.encoder[model.met[o]])
                 if has_own:
-                    add_up(model.own, o, s.second)
+                    add(s.second, F(1), model.own[o])
         finish(s.first, model.offset, count, s.h)
         share, gate = F(0), F(0)
         if has_own:
@@ -256,17 +243,17 @@ def train_shard(
             weight = model.weights[c]
             for i in range(held):
                 prefetch(out.decoder, touched[min(i + AHEAD, held - 1)])
-                add_times(out.decoder[touched[i]], -weight * s.r[i], s.code)
+                add(out.decoder[touched[i]], -weight * s.r[i], s.code)
                 out.appeal[touched[i]] -= weight * s.r[i]
             for o in range(begin, end):
                 if s.half[drawn.place[model.met[o]]] > F(0):
-                    add_times(out.encoder[model.met[o]], -weight * each, s.d_first)
-            add_times(out.offset, -weight, s.d_first)
+                    add(out.encoder[model.met[o]], -weight * each, s.d_first)
+            add(out.offset, -weight, s.d_first)
         if has_own and lr > F(0):
             for o in range(begin, end):
                 if s.half[drawn.place[model.met[o]]] > F(0):
-                    add_times(model.own[o], -lr * each, s.d_second)
-            add_times(model.own_offsets[c], -lr, s.d_second)
+                    add(model.own[o], -lr * each, s.d_second)
+            add(model.own_offsets[c], -lr, s.d_second)
             gate -= lr * of_gate
             model.gates[c] = gate
         after_step(s.first, s.d_first, F(1) if shares else F(0), count, s.h)
@@ -290,9 +277,9 @@ def codes_of(model: Model, out: Any) -> None:
         s.second[:] = F(0)
         begin, end = model.met_ptr[c], model.met_ptr[c + 1]
         for o in range(begin, end):
-            add_up(model.encoder, model.met[o], s.first)
+            add(s.first, F(1), model.encoder[model.met[o]])
             if has_own:
-                add_up(model.own, o, s.second)
+                add(s.second, F(1), model.own[o])
         finish(s.first, model.offset, F(end - begin), s.h)
         if has_own:
             finish(s.second, model.own_offsets[c], F(end - begin), s.h_own)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec.clients.engine import Fitted, RankingPart, Setting, Wish
 from fedrec.clients.kernels.mixing import Mixing
-from fedrec.clients.kernels.rank import score_all_rows, score_lines
+from fedrec.clients.kernels.rank import NO_ROWS, score_all_rows, score_lines
 from fedrec.clients.kernels.shard import Model, Outcome, Rule, Streams, train_shard
 from fedrec.clients.kernels.shards import shards
 from fedrec.clients.state import DeviceState
@@ -202,6 +202,6 @@ def take_away(rows: Any, items: Any, table: Any) -> None:
 def _flat(own: OwnRows | None) -> tuple[Any, Any, Any]:
     """Own rows as three arrays; empty where there are none."""
     if own is None:
-        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, 1), np.float32)
+        return NO_ROWS
     items, values = fetched(own)
     return items.indptr, items.items, values

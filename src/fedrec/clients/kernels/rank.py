@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numba as nb
+import numpy as np
 
 from fedrec.core.compiled import part
 from fedrec.core.entropy import FAST, F
+
+# Of clients without rows of their own: where they begin, of which items they are, the rows.
+NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, 1), np.float32)
 
 
 @part(fastmath=FAST)
